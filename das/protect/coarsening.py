@@ -18,17 +18,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from das.errors import SpecError
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.protect.method import ProtectionMethod
-from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
+from das.protect.published import ProtectedTables
 from das.protect.study_records import StudyRecords
 from das.protect.table_set import LineMatrix, TableSet
 from das.protect.unprotected import exact_lines
+from das.protect.withheld import withheld
 from das.tables import table
 
 
@@ -121,13 +121,3 @@ def total_line(tables: TableSet, level: str) -> int:
             remedy='add a table with query = "total"',
         )
     return int(every[0])
-
-
-def withheld(lines: LevelLines, hidden: NDArray[np.bool_]) -> LevelLines:
-    """Lines without those that are ``hidden``, ``(units, lines)``."""
-    return LevelLines(
-        np.where(hidden, 0, lines.lower),
-        np.where(hidden, UNBOUNDED, lines.upper),
-        np.where(hidden, WITHHELD, lines.value),
-        lines.price,
-    )

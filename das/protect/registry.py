@@ -20,13 +20,22 @@ from das.protect.coarsening import Coarsening
 from das.protect.method import ProtectionMethod
 from das.protect.permutation import PermutationSwapping
 from das.protect.rounding import Rounding
+from das.protect.suppression import Suppression
 from das.protect.swapping import Swapping
 from das.protect.unprotected import Unprotected
 
-#: The classes, in the order of pages.
-METHODS: Mapping[str, type[ProtectionMethod]] = {
-    m.name: m for m in (Unprotected, Swapping, CellKey, Rounding, Coarsening)
-}
+#: In the order of pages.
+_CLASSES: tuple[type[ProtectionMethod], ...] = (
+    Unprotected,
+    Swapping,
+    PermutationSwapping,
+    CellKey,
+    Rounding,
+    Coarsening,
+    Suppression,
+)
+#: The methods' classes by their names.
+METHODS: Mapping[str, type[ProtectionMethod]] = {m.name: m for m in _CLASSES}
 
 
 def method_of(

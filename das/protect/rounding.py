@@ -9,8 +9,8 @@ Let :math:`t = q b + r`, :math:`0 \le r < b`, be the true count.
   in the same way in every table. The price of distance d is :math:`-\ln (1 - d / b)`, convex.
 * ``nearest``: the nearest multiple, up where two are as near. No line is random and no value is
   likelier than another. Small groups vanish: with base 5, counts 1 and 2 are 0 everywhere.
-* ``controlled``: a multiple next to the count, such that all sums hold
-  (:mod:`das.protect.controlled_rounding`).
+* ``controlled``: a multiple next to the count, or a little farther, such that all sums of a unit
+  hold (:mod:`das.protect.controlled_rounding`).
 
 Multiples stay as they are, zeros too. Each total is rounded on its own, except where controlled.
 
@@ -30,18 +30,20 @@ from numpy.typing import NDArray
 
 from das.errors import SpecError
 from das.protect.cell_keys import cell_keys, uniform
+from das.protect.controlled_rounding import controlled
 from das.protect.method import ProtectionMethod
 from das.protect.published import LevelLines, ProtectedTables
 from das.protect.study_records import StudyRecords
 from das.protect.table_set import TableSet
 from das.protect.unprotected import exact_lines
 
-HOW = ("random", "nearest")
+HOW = ("random", "nearest", "controlled")
 
 
 @dataclass(frozen=True)
 class Rounding(ProtectionMethod):
-    """``base``: every printed count is a multiple of it; ``how``: ``random`` or ``nearest``."""
+    """``base``: every printed count is a multiple of it; ``how``: ``random``, ``nearest`` or
+    ``controlled``."""
 
     base: int = 3
     how: str = "random"
@@ -85,6 +87,8 @@ class Rounding(ProtectionMethod):
         for level, lines in exact.items():
             if self.how == "random":
                 levels[level] = self._random(lines.value, uniform(keys[level]))
+            elif self.how == "controlled":
+                levels[level] = controlled(lines, tables.lines(level), self.base)
             else:
                 levels[level] = self._nearest(lines.value)
         return ProtectedTables(records.spine, tables, levels)

@@ -32,6 +32,20 @@ TABLES = (
 )
 
 
+#: Tables of 3 x 3 counts with all their sums.
+GRID = Schema.of("grid", {"row": 3, "column": 3})
+GRID_TABLES = TableSet(
+    "grid",
+    GRID,
+    {
+        "Place": tuple(
+            table(Tabulation(f"G{i}", "", query, total=False), GRID)
+            for i, query in enumerate(("row * column", "row", "column", "total"))
+        )
+    },
+)
+
+
 def spine(tracts: int = 4, blocks: int = 9) -> Spine:
     """A county with tracts, each of three block groups."""
     names = [

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from das.errors import SpecError
+from das.model.schema import Schema
+from das.model.tabulation import Tabulation
+from das.protect.controlled_rounding import GAP, controlled
 from das.protect.method import generator
+from das.protect.published import LevelLines
 from das.protect.rounding import Rounding
+from das.protect.table_set import LineMatrix
 from das.protect.unprotected import exact_lines
-from tests.protect.people import records, tables
+from das.tables import table
+from tests.protect.people import GRID_TABLES, records, tables
 
 
 @pytest.mark.parametrize("base", [2, 3, 5, 10])
@@ -75,6 +83,59 @@ def test_small_groups_vanish_at_the_nearest_five() -> None:
         15
     ]
     assert Rounding(10, "nearest")._nearest(t).value[0].tolist() == [0] * 5 + [10] * 9
+
+
+@pytest.mark.parametrize("base", [3, 5])
+def test_controlled_rounding_keeps_all_sums(base: int) -> None:
+    people = records(households=60)
+    exact = exact_lines(people.histogram(), people.spine, tables())
+    shown = Rounding(base, "controlled").published(people, tables(), b"")
+    for level, lines in shown.levels.items():
+        truth, y = exact[level].value, lines.value
+        matrix = tables().lines(level).matrix.toarray().astype(float)
+        fitted = np.linalg.lstsq(matrix, y.T.astype(float), rcond=None)[0]
+        assert abs(matrix @ fitted - y.T).max() < 1e-6
+        assert not (y % base).any()
+        assert (y[truth == 0] == 0).all()
+        assert (lines.lower <= truth).all()
+        assert (truth <= lines.upper).all()
+        assert lines.price == (0.0,)
+    assert shown == Rounding(base, "controlled").published(people, tables(), b"x")
+
+
+def test_a_two_way_table_is_rounded_next_to_its_counts_and_best() -> None:
+    """Against all ways to round the nine counts of a table up or down."""
+    counts = np.array([5, 2, 8, 1, 9, 7, 6, 4, 2])
+    matrix = GRID_TABLES.lines("Place").matrix
+    t = (matrix @ counts).astype(np.int64)
+    lines = controlled(LevelLines.exact(t[None]), GRID_TABLES.lines("Place"), 5)
+    y = lines.value[0]
+    assert abs(y - t).max() < 5
+    assert (lines.upper[0] - y == 4).all()
+    ways = np.array(list(product(*([5 * (c // 5), -5 * (-c // 5)] for c in counts))))
+    sums = ways @ matrix.T
+    good = sums[(abs(sums - t) < 5).all(axis=1)]
+    best = abs(good - t).sum(axis=1).min()
+    assert best <= abs(y - t).sum() <= best * (1 + GAP)
+
+
+def test_a_three_way_table_can_need_slack() -> None:
+    """Of 3 x 3 x 3 counts with all their sums, some have no rounding to base 2 next to them. Their
+    bounds are wider by the slack, and their sums hold."""
+    cube = Schema.of("cube", {"a": 3, "b": 3, "c": 3})
+    asked = ("a * b * c", "a * b", "a * c", "b * c", "a", "b", "c", "total")
+    lines = LineMatrix.of(
+        tuple(table(Tabulation(f"G{i}", "", q, total=False), cube) for i, q in enumerate(asked))
+    )
+    counts = [np.random.default_rng(seed).poisson(1.5, size=27) for seed in (0, 1, 2, 5)]
+    t = (lines.matrix @ np.array(counts).T).T
+    shown = controlled(LevelLines.exact(t), lines, 2)
+    assert (shown.upper - shown.value).max(axis=1).tolist() == [1, 1, 3, 3]
+    assert (shown.lower <= t).all()
+    assert (t <= shown.upper).all()
+    matrix = lines.matrix.toarray().astype(float)
+    fitted = np.linalg.lstsq(matrix, shown.value.T.astype(float), rcond=None)[0]
+    assert abs(matrix @ fitted - shown.value.T).max() < 1e-6
 
 
 def test_refusals_and_label() -> None:
