@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from das.errors import UserError
 from das.model.areas import Areas
 from das.model.codes import Codes, encoded, text
+from das.model.counts_by_block import CountsByBlock
 from das.model.frozen import Frozen
 from das.model.names import blank, geoids
-from das.model.published_counts import PublishedCounts
 from das.model.published_rows import PublishedCountRow, PublishedShareRow
 from das.release.area_counts import AreaColumn, counts
 from das.release.area_statistics import Statistic, statistics
@@ -133,7 +133,7 @@ def label(statistic: Statistic) -> str:
 
 def compare(
     source: ReleaseSource,
-    published: PublishedCounts,
+    published: CountsByBlock,
     *,
     levels: Sequence[str] = (),
     fields: Sequence[str] = (),
@@ -163,7 +163,7 @@ def compare(
 
 
 def _at_units(
-    source: ReleaseSource, published: PublishedCounts, asked: Sequence[Statistic]
+    source: ReleaseSource, published: CountsByBlock, asked: Sequence[Statistic]
 ) -> tuple[Ints, int]:
     """The published counts of the lowest units, ``(columns, units)``, and how many of the first
     column are in other blocks."""
@@ -183,7 +183,7 @@ def _at_units(
 
 
 def _asked(
-    source: ReleaseSource, published: PublishedCounts, fields: Sequence[str]
+    source: ReleaseSource, published: CountsByBlock, fields: Sequence[str]
 ) -> list[Statistic]:
     """The columns that are asked for, or the usual ones that both have."""
     tables = {f for _, t in source.tables for f in t.columns}

@@ -15,7 +15,7 @@ from das import cli
 from das.errors import InputError, UserError
 from das.files.measurements.outside import Outside
 from das.files.readers import published_pl94
-from das.model.published_counts import PublishedCounts
+from das.model.counts_by_block import CountsByBlock
 from das.model.spine import Spine
 from das.release.published_comparison import FIELDS, PublishedComparison, compare
 from das.release.sources import source_of
@@ -30,17 +30,17 @@ def run(worlds: Worlds) -> Path:
 
 
 @pytest.fixture(scope="module")
-def published(worlds: Worlds) -> PublishedCounts:
+def published(worlds: Worlds) -> CountsByBlock:
     """The redistricting files that the run was made from: they are the truth."""
     return published_pl94.read([worlds.data("three thousand")])
 
 
 @pytest.fixture(scope="module")
-def found(run: Path, published: PublishedCounts) -> PublishedComparison:
+def found(run: Path, published: CountsByBlock) -> PublishedComparison:
     return compare(source_of(run / "release"), published, coverage=0.9)
 
 
-def test_published_files_are_read_as_they_are(published: PublishedCounts, worlds: Worlds) -> None:
+def test_published_files_are_read_as_they_are(published: CountsByBlock, worlds: Worlds) -> None:
     assert published.values.sum(axis=1)[0] == 3000
     assert {"P0010001", "P0040073", "H0010003"} <= set(published.columns)
     assert sorted(published.totals("State", "P0010001")) == ["34", "36", "42"]
@@ -48,7 +48,7 @@ def test_published_files_are_read_as_they_are(published: PublishedCounts, worlds
     (one,) = published_pl94.read([worlds.data("one of three")]).totals("State", "P0010001")
     assert one == "34"
     with pytest.raises(InputError, match="twice"):
-        PublishedCounts.joined([published, published])
+        CountsByBlock.joined([published, published])
     with pytest.raises(InputError, match="differ in number"):
         replace(published, columns=("P0010001",))
 
@@ -80,7 +80,7 @@ def test_the_truth_is_inside_as_often_as_it_should_be(found: PublishedComparison
     assert 2 < outside < 13  # fewer than 10: small counts are moved into the public range
 
 
-def test_counts_that_are_not_the_truth_are_outside(run: Path, published: PublishedCounts) -> None:
+def test_counts_that_are_not_the_truth_are_outside(run: Path, published: CountsByBlock) -> None:
     """Five times the persons: everywhere, and by as much as they are too many."""
     wrong = replace(published, values=published.values * 5)
     off = compare(source_of(run / "release"), wrong, levels=["County"], fields=["P0010001"])
@@ -92,7 +92,7 @@ def test_counts_that_are_not_the_truth_are_outside(run: Path, published: Publish
 
 
 def test_a_row_is_what_is_published_of_a_place(
-    found: PublishedComparison, published: PublishedCounts
+    found: PublishedComparison, published: CountsByBlock
 ) -> None:
     totals = published.totals("Tract", "P0030001")
     rows = [r for r in found.rows() if (r.level, r.field) == ("Tract", "P0030001")]
@@ -102,9 +102,7 @@ def test_a_row_is_what_is_published_of_a_place(
     assert found.elsewhere == 0
 
 
-def test_what_is_not_there_is_refused(
-    run: Path, published: PublishedCounts, tmp_path: Path
-) -> None:
+def test_what_is_not_there_is_refused(run: Path, published: CountsByBlock, tmp_path: Path) -> None:
     source = source_of(run / "release")
     with pytest.raises(UserError, match="no level or kind of area 'Ward'"):
         compare(source, published, levels=["Ward"])
@@ -138,7 +136,7 @@ def test_the_command_writes_counts_shares_and_a_page(
     assert "goes with --published" in done.output
 
 
-def test_names_and_areas_are_from_published_files(published: PublishedCounts) -> None:
+def test_names_and_areas_are_from_published_files(published: CountsByBlock) -> None:
     """Of the blocks that are measured; a block elsewhere is in no area."""
     blocks = published.fields["Block"][:20]
     spine = Spine(

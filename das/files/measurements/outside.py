@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from das.files.measurements.outside_totals import OutsideTotals
 from das.model.areas import Areas, off_spine
 from das.model.codes import Codes
+from das.model.counts_by_block import CountsByBlock
 from das.model.frozen import Frozen
 from das.model.names import Names, blank
-from das.model.published_counts import PublishedCounts
 from das.model.spine import Spine
 from das.model.states import state_names
 
@@ -32,7 +32,7 @@ class Outside(Frozen):
     names: Mapping[str, Names] = field(default_factory=dict)
 
     @staticmethod
-    def of_published(found: PublishedCounts, totals: OutsideTotals | None = None) -> Outside:
+    def of_published(found: CountsByBlock, totals: OutsideTotals | None = None) -> Outside:
         """What published redistricting counts say: totals of states (without ``totals``), names and
         areas."""
         known = OutsideTotals(found.totals("State", "P0010001"), found.source)

@@ -16,13 +16,13 @@ from das.files.readers import pl94_2010_files, pl94_2020_files, pl94_header
 from das.files.readers import pl94_common as pl94
 from das.files.readers.pl94_fields import geography
 from das.files.readers.source import Member, by_state
-from das.model.published_counts import PublishedCounts
+from das.model.counts_by_block import CountsByBlock
 
 _2010 = "2010.pl"
 _NAMES = f"{pl94_2020_files.NAMES}; or of 2010 {pl94_2010_files.NAMES}"
 
 
-def read(paths: Sequence[Path], *, progress: Progress = SILENT) -> PublishedCounts:
+def read(paths: Sequence[Path], *, progress: Progress = SILENT) -> CountsByBlock:
     """The published counts of all states among ``paths`` (zips, files or folders), of one year.
 
     Raises:
@@ -35,12 +35,12 @@ def read(paths: Sequence[Path], *, progress: Progress = SILENT) -> PublishedCoun
             groups = by_state(paths, pl94_2010_files.PATTERN, _NAMES)
         except InputError:
             raise error from None
-    return PublishedCounts.joined(
+    return CountsByBlock.joined(
         [_state(state.upper(), parts, progress) for state, parts in groups.items()]
     )
 
 
-def _state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> PublishedCounts:
+def _state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> CountsByBlock:
     old = any(part.endswith(_2010) for part in parts)
     end, layout = (_2010, pl94_2010_files) if old else ("", pl94_2020_files)
     needed = [f"{part}{end}" for part in ("geo", *(f"{n:05d}" for n in layout.SEGMENTS))]
@@ -65,4 +65,4 @@ def _state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> Publ
     pl94.check_sums(values, pl94.IDENTITIES, pl94.CELLS, header.line, where)
     blocks = np.ascontiguousarray(values[:, found.rows["750"]])
     columns = tuple(name for names in layout.SEGMENTS.values() for name in names)
-    return PublishedCounts(columns, blocks, geography(header, found), header.names, header.name)
+    return CountsByBlock(columns, blocks, geography(header, found), header.names, header.name)

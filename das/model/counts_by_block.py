@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PublishedCounts(Frozen):
+class CountsByBlock(Frozen):
     """``values`` ``(columns, blocks)``: the published count of each of the ``columns``
     (``P0010001``) in each block. ``fields``: the code of each block in geographic fields, among
     them ``Block``, in increasing order. ``names`` are those of places, by field. ``source`` says
@@ -37,11 +37,11 @@ class PublishedCounts(Frozen):
             raise InputError("a block is there twice, or blocks are not sorted", where=self.source)
 
     @staticmethod
-    def joined(parts: Sequence[PublishedCounts]) -> PublishedCounts:
+    def joined(parts: Sequence[CountsByBlock]) -> CountsByBlock:
         """Those of several states, whose blocks follow each other."""
         parts = sorted(parts, key=lambda p: p.fields["Block"][0])
         fields = [f for f in parts[0].fields if all(f in p.fields for p in parts)]
-        return PublishedCounts(
+        return CountsByBlock(
             parts[0].columns,
             np.concatenate([p.values for p in parts], axis=1),
             {f: np.concatenate([p.fields[f] for p in parts]) for f in fields},
