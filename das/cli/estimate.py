@@ -10,6 +10,8 @@ import click
 from das.cli.options import PATH, guarded, json_option, run_options, say_notes, warn
 from das.cli.running import summary
 from das.engine.display import Live
+from das.files.measurements import outside_totals
+from das.files.measurements.outside import NOTHING, Outside
 from das.files.run.run_directory import release_of
 from das.model.not_private import marked
 from das.model.post_processing import METHODS
@@ -39,6 +41,14 @@ from das.release.public_counts import AFTERWARDS
     metavar="KEY=VALUE",
     help=f"Change a key of {', '.join(AFTERWARDS)}, such as estimation.tolerance=1.",
 )
+@click.option(
+    "--totals",
+    type=PATH,
+    help=(
+        "Exact totals of the states, for files in the Bureau's layout, which have none: a table"
+        " (CSV or Parquet) with the columns geocode, such as 44, and value."
+    ),
+)
 @run_options
 @json_option
 @guarded
@@ -47,6 +57,7 @@ def estimate(
     out: Path,
     method: str | None,
     changes: tuple[str, ...],
+    totals: Path | None,
     workers: int,
     quiet: bool,
     as_json: bool,
@@ -55,15 +66,22 @@ def estimate(
 
     The input is a release of ours, or redistricting measurement files of persons or housing units
     in the Bureau's layout (US.parquet/DPQuery/..., State.parquet/...). Such files need nothing
-    else: spine, variances and constraints are read from them, and written with the result.
+    else: spine, variances and constraints are read from them, and written with the result. The
+    files of some states are enough: levels above parts that are missing are left out, with a note.
 
     The output is a complete release, and every command works on it. It has the original's
     measurements (linked, where the disk can), ledger and privacy statement.
     """
     changes = (*changes, *([f"estimation.method={method}"] if method else ()))
     with Live(quiet) as progress:
+        outside = NOTHING if totals is None else Outside(outside_totals.read(totals))
         outcome = estimate_from(
-            release_of(release), out, changes=changes, workers=workers, progress=progress
+            release_of(release),
+            out,
+            changes=changes,
+            workers=workers,
+            progress=progress,
+            outside=outside,
         )
     say_notes(outcome.notes)
     if as_json:

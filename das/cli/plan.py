@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from das.cli.area_plan import show_areas
+from das.cli.answer import print_answer
+from das.cli.area_plan import of_areas
 from das.cli.optimise import OptimiseOptions, show_optimum
 from das.cli.options import PATH, config_argument, guarded, json_option, load_any
 from das.cli.plan_margins import refuse, show_margins
@@ -186,7 +187,8 @@ def plan(
         raise UserError("goes with --optimise", where=only[0], remedy="name a file of targets")
     if listed is not None:
         _alone("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
-        show_areas(spec, _universe(spec, universe).name, listed, paths, as_json)
+        answer = of_areas(spec, _universe(spec, universe).name, listed, paths)
+        print_answer(answer, as_json)
         return
     if paths:
         raise UserError(

@@ -66,7 +66,7 @@ def write(
         )
     paths = [directory / file_name(table, level) for table in tables]
     places = {name: texts.column(code) for name, code in {GEOCODE: codes, **(beside or {})}.items()}
-    beside_them = [known for column, known in places.items() if column != GEOCODE]
+    quotes = quoting(known for column, known in places.items() if column != GEOCODE)
     try:
         with atomic.files(paths) as drafts:
             for table, draft in zip(tables, drafts, strict=True):
@@ -77,7 +77,7 @@ def write(
                         table,
                         places,
                         h,
-                        quotes=quoting(beside_them),
+                        quotes=quotes,
                         private=private,
                         batch=batch,
                     )
