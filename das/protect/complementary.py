@@ -34,7 +34,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from das.errors import SolverError
 from das.protect.audit import ranges
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 
 #: What counts as a change.
 _NOTHING = 1e-7
@@ -59,7 +59,7 @@ class Protection:
         )
 
 
-def concealed(unit: UnitLines, hidden: NDArray[np.bool_]) -> UnitLines:
+def concealed(unit: DistinctLines, hidden: NDArray[np.bool_]) -> DistinctLines:
     """The unit with nothing known of the hidden rows. ``unit`` has exact counts."""
     return replace(
         unit, lower=np.where(hidden, 0.0, unit.lower), upper=np.where(hidden, np.inf, unit.upper)
@@ -67,7 +67,7 @@ def concealed(unit: UnitLines, hidden: NDArray[np.bool_]) -> UnitLines:
 
 
 def too_short(
-    unit: UnitLines, hidden: NDArray[np.bool_], primary: NDArray[np.int64], wanted: Protection
+    unit: DistinctLines, hidden: NDArray[np.bool_], primary: NDArray[np.int64], wanted: Protection
 ) -> NDArray[np.int64]:
     """The primary rows whose range is too short."""
     low, high = ranges(concealed(unit, hidden), primary)
@@ -75,7 +75,7 @@ def too_short(
 
 
 def enough(
-    unit: UnitLines, primary: NDArray[np.int64], cost: NDArray[np.float64], wanted: Protection
+    unit: DistinctLines, primary: NDArray[np.int64], cost: NDArray[np.float64], wanted: Protection
 ) -> NDArray[np.bool_]:
     """Rows to hide, ``(rows,)``, that are enough, and not always the cheapest."""
     hidden = np.zeros(len(cost), dtype=bool)
@@ -93,7 +93,7 @@ def enough(
 
 
 def _changed(
-    unit: UnitLines,
+    unit: DistinctLines,
     hidden: NDArray[np.bool_],
     row: NDArray[np.float64],
     least: float,

@@ -32,7 +32,7 @@ from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTabl
 from das.protect.rules_1980 import by_the_rules, tables_1980
 from das.protect.study_records import StudyRecords
 from das.protect.table_set import LineMatrix, TableSet
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 from das.protect.unprotected import exact_lines
 from das.protect.withheld import withheld
 
@@ -105,7 +105,7 @@ class Suppression(ProtectionMethod):
         """Which lines complementary suppression hides, ``(units, lines)``."""
         out = self._small(count)
         for u in np.flatnonzero(out.any(axis=1)):
-            unit = UnitLines.of(lines.matrix, count[u], count[u], UNBOUNDED)
+            unit = DistinctLines.of(lines.matrix, count[u], count[u], UNBOUNDED)
             here = np.flatnonzero(unit.row >= 0)
             cost = unit.lower * np.bincount(unit.row[here], minlength=len(unit.lower))
             primary = np.flatnonzero(self._small(unit.lower.astype(np.int64)))
