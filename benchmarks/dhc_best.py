@@ -167,7 +167,7 @@ def _mae(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
 def _print(figures: Figures, found: Sequence[tuple[Errors, ...]]) -> None:
     worst: list[tuple[float, float, Key]] = []
     named = {name for queries in QUERIES.values() for name in queries}
-    for key in found[0][0]:
+    for key in (k for k in found[0][0] if k[0] != "State"):  # it is the county again
         before, after = (np.array([f[i][key] for f in found]) for i in (0, 1))
         if not before.any():
             continue
