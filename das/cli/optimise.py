@@ -4,7 +4,6 @@ configuration.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -13,8 +12,9 @@ from typing import Any
 
 import click
 
+from das.cli.answer import CommandAnswer, print_answer
 from das.cli.console import console, records_table
-from das.cli.options import exact_option, warn_of
+from das.cli.options import exact_option, warn
 from das.design.target_set import Objective
 from das.engine import Progress
 from das.engine.display import Live
@@ -104,12 +104,8 @@ def show_optimum(
 
 def show(found: Optimum, spec: Specification, universe: str, records: str, as_json: bool) -> None:
     """On the terminal or as JSON."""
-    if as_json:
-        said = marked(_said(found, spec, universe), spec.run.private, PLANNED)
-        click.echo(json.dumps(said, indent=2, ensure_ascii=False))
-    else:
-        warn_of(spec)
-        _print(found, spec, records)
+    data = marked(_said(found, spec, universe), spec.run.private, PLANNED)
+    print_answer(CommandAnswer(data, lambda: _print(found, spec, records)), as_json)
 
 
 def _ground(
@@ -135,6 +131,7 @@ def _ground(
 
 
 def _print(found: Optimum, spec: Specification, records: str) -> None:
+    warn(spec.run.private, PLANNED)
     title = f"{spec.run.name}: {records}, {found.ground.says}"
     console().print(records_table(title, [_row(r, found) for r in found.rows]))
     console().print(records_table("Shares of rho, %", _shares(found)))

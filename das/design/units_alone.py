@@ -41,7 +41,7 @@ from das.design.choices import Choices
 from das.design.model import ROUNDING, Estimand
 
 Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Ints = NDArray[np.int64]
 #: Evaluations of a level that are kept: differences change one share of one level.
 _KEPT = 4
 
@@ -158,7 +158,10 @@ class UnitsAlone:
             parts = [self._of_unit(unit, rho, names) for unit in self.samples[level]]
             while len(seen) >= _KEPT:
                 seen.pop(next(iter(seen)))
-            seen[key] = sum(p[0] for p in parts), sum(p[1] for p in parts)
+            seen[key] = (
+                np.sum([p[0] for p in parts], axis=0),
+                np.sum([p[1] for p in parts], axis=0),
+            )
         return seen[key]
 
     def _of_unit(

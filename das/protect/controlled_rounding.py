@@ -61,7 +61,9 @@ def rounded_rows(
     raise AssertionError("all zeros are a solution")
 
 
-def _program(unit: DistinctLines, base: int, weight: NDArray[np.float64], slack: int) -> OptimizeResult:
+def _program(
+    unit: DistinctLines, base: int, weight: NDArray[np.float64], slack: int
+) -> OptimizeResult:
     """Variables: z, how far each y is from its count, x."""
     (rows, cells), t = unit.rows.shape, unit.lower
     one, none = sparse.identity(rows, format="csr"), sparse.csr_array((rows, cells))
