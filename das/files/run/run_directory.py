@@ -383,3 +383,16 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refused(value: str) -> float:
     raise ValueError(f"{value} is no number")
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each Parquet file in a folder, by its name."""
+    return {p.name: file_digest(p) for p in sorted(folder.glob("*.parquet"))}
+
+
+def tree_digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file in a folder and below, by its path, except for a manifest that lists
+    them.
+    """
+    names = (name for name in files_below(folder) if name != "manifest.json")
+    return {name: file_digest(folder / name) for name in names}
