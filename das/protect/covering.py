@@ -27,12 +27,17 @@ _NOTHING = 1e-7
 
 
 def cheapest(
-    unit: DistinctLines, primary: NDArray[np.int64], cost: NDArray[np.float64], wanted: Protection
+    unit: DistinctLines,
+    primary: NDArray[np.int64],
+    cost: NDArray[np.float64],
+    wanted: Protection,
+    forced: NDArray[np.int64] | None = None,
 ) -> NDArray[np.bool_]:
-    """The rows to hide, ``(rows,)``, of the least cost."""
+    """The rows to hide, ``(rows,)``, of the least cost. ``forced``: rows that are hidden in any
+    case."""
     cuts: list[NDArray[np.float64]] = []
     lowest = np.zeros(len(cost))
-    lowest[primary] = 1.0
+    lowest[primary if forced is None else np.union1d(primary, forced)] = 1.0
     while True:
         cover = [LinearConstraint(np.array(cuts), 1.0, np.inf)] if cuts else []
         found = milp(cost, constraints=cover, bounds=Bounds(lowest, 1.0), integrality=1)
