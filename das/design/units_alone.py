@@ -158,7 +158,8 @@ class UnitsAlone:
             parts = [self._of_unit(unit, rho, names) for unit in self.samples[level]]
             while len(seen) >= _KEPT:
                 seen.pop(next(iter(seen)))
-            seen[key] = sum(p[0] for p in parts), sum(p[1] for p in parts)
+            f, slopes = zip(*parts, strict=True)
+            seen[key] = np.sum(f, axis=0), np.sum(slopes, axis=0)
         return seen[key]
 
     def _of_unit(

@@ -226,7 +226,8 @@ class ReleaseRerun:
     @property
     def identity(self) -> dict[str, str | int]:
         said = {"release": self.digest, "seed": self.seed, "version": __version__}
-        return said if self.earlier is None else said | {EARLIER: digest_of(self.earlier)}
+        below = {} if self.earlier is None else {EARLIER: digest_of(self.earlier)}
+        return {**said, **below}
 
     @property
     def own(self) -> Path:
