@@ -134,18 +134,21 @@ def _counted(
 
 
 def _print(figures: Figures, hits: Hits, releases: int, replicates: int) -> None:
-    for (kind, level, universe, size), (counts, inside) in sorted(hits.items()):
-        if counts >= FEW:
-            figures(
-                f"{kind}, {level}, {universe}, true count {size}: coverage at {COVERAGE:.0%}",
-                float(inside / counts),
-                "share",
-                at_least=COVERAGE - OFF if kind == "chain" else None,
-                at_most=FIXED_AT_MOST if (kind, size) == ("fixed", "all") else None,
-                counts=int(counts),
-                releases=releases,
-                replicates=replicates,
-            )
+    shown = {key: h for key, h in sorted(hits.items()) if h[0] >= FEW}
+    for kind, bar in zip(
+        KINDS, ({"at_most": FIXED_AT_MOST}, {"at_least": COVERAGE - OFF}), strict=True
+    ):
+        least = min(float(h[1] / h[0]) for key, h in shown.items() if key[0] == kind)
+        figures(f"{kind}: the least coverage of a class", least, "share", **bar)
+    for (kind, level, universe, size), (counts, inside) in shown.items():
+        figures(
+            f"{kind}, {level}, {universe}, true count {size}: coverage at {COVERAGE:.0%}",
+            float(inside / counts),
+            "share",
+            counts=int(counts),
+            releases=releases,
+            replicates=replicates,
+        )
 
 
 if __name__ == "__main__":
