@@ -65,9 +65,13 @@ BRIEF = {
     "estimate": SMALL[:3],
     "intervals runs/first": ["--replicates", "3"],
 }
+#: Instead of what is printed.
+FEW = {"--replicates": "3"}
 #: Not run here, and why.
 LEFT_OUT = {
     "data fetch": "needs the network",
+    "US_Person_PL_PROD": "needs the Bureau's files; tests/files/measurements has others like them",
+    "runs/2020": "is made from the Bureau's files; tests/release has such a comparison",
     "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
     "s3://": "needs a store; tests/end_to_end/test_stores.py has one",
     "xargs": "needs jobs; tests/cli/test_cli_tasks.py has them",
@@ -104,6 +108,7 @@ def arguments(line: str) -> tuple[str, ...]:
     at = words.index("--out") + 1 if "--out" in words else None
     if at is not None and "." not in words[at]:
         words[at] = "OUT"
+    words = [FEW.get(before, word) for before, word in zip(["", *words], words)]
     said = f"{' '.join(words)} "
     more = next((more for name, more in BRIEF.items() if said.startswith(f"{name} ")), [])
     return (

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.protect.audit import ranges
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 from das.protect.witnesses import Witnesses, changed
 
 
@@ -68,7 +68,7 @@ class Protection:
         return np.stack([np.maximum(self.side, self.width - below), below]).astype(np.float64)
 
 
-def concealed(unit: UnitLines, hidden: NDArray[np.bool_]) -> UnitLines:
+def concealed(unit: DistinctLines, hidden: NDArray[np.bool_]) -> DistinctLines:
     """The unit with nothing known of the hidden rows. ``unit`` has exact counts."""
     return replace(
         unit, lower=np.where(hidden, 0.0, unit.lower), upper=np.where(hidden, np.inf, unit.upper)
@@ -76,7 +76,7 @@ def concealed(unit: UnitLines, hidden: NDArray[np.bool_]) -> UnitLines:
 
 
 def too_short(
-    unit: UnitLines, hidden: NDArray[np.bool_], primary: NDArray[np.int64], wanted: Protection
+    unit: DistinctLines, hidden: NDArray[np.bool_], primary: NDArray[np.int64], wanted: Protection
 ) -> NDArray[np.int64]:
     """The primary rows whose range is too short."""
     low, high = ranges(concealed(unit, hidden), primary)
@@ -84,7 +84,7 @@ def too_short(
 
 
 def enough(
-    unit: UnitLines,
+    unit: DistinctLines,
     primary: NDArray[np.int64],
     cost: NDArray[np.float64],
     wanted: Protection,
@@ -106,7 +106,7 @@ def enough(
 
 
 def _left(
-    found: Witnesses, unit: UnitLines, primary: NDArray[np.int64], wanted: Protection
+    found: Witnesses, unit: DistinctLines, primary: NDArray[np.int64], wanted: Protection
 ) -> NDArray[np.int64]:
     """The sides (0 above, 1 below) and rows that no witness shows yet, ``(2, missing)``."""
     low, high = found.ends
@@ -117,7 +117,7 @@ def _left(
 
 def _collected(
     found: Witnesses,
-    unit: UnitLines,
+    unit: DistinctLines,
     hidden: NDArray[np.bool_],
     primary: NDArray[np.int64],
     wanted: Protection,
@@ -140,7 +140,7 @@ def _collected(
 
 def _shown_again(
     found: Witnesses,
-    unit: UnitLines,
+    unit: DistinctLines,
     hidden: NDArray[np.bool_],
     primary: NDArray[np.int64],
     cost: NDArray[np.float64],

@@ -20,14 +20,14 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from das.errors import SolverError
 from das.protect.complementary import Protection
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 
 #: What counts as a multiplier, or as too short.
 _NOTHING = 1e-7
 
 
 def cheapest(
-    unit: UnitLines,
+    unit: DistinctLines,
     primary: NDArray[np.int64],
     cost: NDArray[np.float64],
     wanted: Protection,
@@ -53,7 +53,7 @@ def cheapest(
 
 
 def _cuts(
-    unit: UnitLines, hidden: NDArray[np.bool_], i: int, wanted: Protection
+    unit: DistinctLines, hidden: NDArray[np.bool_], i: int, wanted: Protection
 ) -> Iterator[NDArray[np.float64]]:
     """Sets of rows, one of each to be hidden: what makes a range of row i too short."""
     count = unit.lower[i]
@@ -69,7 +69,7 @@ def _cuts(
 
 
 def _reach(
-    unit: UnitLines, hidden: NDArray[np.bool_], objective: NDArray[np.float64]
+    unit: DistinctLines, hidden: NDArray[np.bool_], objective: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
     """The least value of an objective where the other rows are shown, and those of them, 1 or 0,
     that make it so."""

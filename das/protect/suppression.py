@@ -35,7 +35,7 @@ from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTabl
 from das.protect.rules_1980 import by_the_rules, tables_1980
 from das.protect.study_records import StudyRecords
 from das.protect.table_set import LineMatrix, TableSet
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 from das.protect.unprotected import exact_lines
 from das.protect.withheld import withheld
 
@@ -126,7 +126,7 @@ class Suppression(ProtectionMethod):
         self, count: NDArray[np.int64], lines: LineMatrix, forced: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Which lines are hidden in one unit, ``(lines,)``, with those ``forced``."""
-        unit = UnitLines.of(lines.matrix, count, count, UNBOUNDED)
+        unit = DistinctLines.of(lines.matrix, count, count, UNBOUNDED)
         here = np.flatnonzero(unit.row >= 0)
         cost = unit.lower * np.bincount(unit.row[here], minlength=len(unit.lower))
         primary = np.flatnonzero(self._small(unit.lower))

@@ -11,7 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from das.errors import SolverError
 from das.model.frozen import Frozen
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 
 #: How far a row may be from its count without a change.
 _NOTHING = 1e-6
@@ -25,7 +25,7 @@ class Witnesses(Frozen):
     count: NDArray[np.float64]
 
     @staticmethod
-    def of(unit: UnitLines) -> Witnesses:
+    def of(unit: DistinctLines) -> Witnesses:
         """The truth alone."""
         return Witnesses(unit.lower[None], unit.lower)
 
@@ -48,7 +48,7 @@ class Witnesses(Frozen):
 
     def moved(
         self,
-        unit: UnitLines,
+        unit: DistinctLines,
         hidden: NDArray[np.bool_],
         sign: int,
         rows: NDArray[np.int64],
@@ -73,7 +73,7 @@ class Witnesses(Frozen):
 
 
 def changed(
-    unit: UnitLines,
+    unit: DistinctLines,
     hidden: NDArray[np.bool_],
     sign: int,
     row: int,
@@ -96,7 +96,7 @@ def _solved(
     objective: NDArray[np.float64],
     limits: list[LinearConstraint],
     most: NDArray[np.float64] | float,
-    unit: UnitLines,
+    unit: DistinctLines,
 ) -> NDArray[np.float64]:
     """The rows of the best histogram, ``(1, rows)``."""
     found = milp(objective, constraints=limits, bounds=Bounds(0, most))
