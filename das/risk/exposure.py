@@ -108,14 +108,14 @@ def exposure(
     schema: Schema,
     *,
     prior: float,
-    queries: Sequence[str] | None = None,
+    queries: Mapping[str, Sequence[str]] | None = None,
 ) -> list[ExposureRow]:
-    """For each level and each of ``queries`` measured there (default: all): rows for all its
+    """For each level and each of its ``queries`` (default: all that are measured): rows for all its
     uniques, and by class of the unit's population. ``truth`` is over the ``tree``; units that were
     not measured are left out. Confidential."""
     rows = []
     for level, name in dict.fromkeys((d.level, d.query) for d in plan.measurements):
-        if level in tree.spine.levels and (queries is None or name in queries):
+        if level in tree.spine.levels and (queries is None or name in queries.get(level, ())):
             histogram = truth[level].open(REASON)
             unit, answer = uniques(histogram, schema.query(name))
             seen, cost = _published(noisy, plan, tree, schema.query(name), level, unit, answer)

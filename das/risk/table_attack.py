@@ -128,7 +128,12 @@ def read(columns: NDArray[np.generic], values: Ints, schema: Schema) -> Tables:
         return Tables(traits, dwellings, np.arange(schema.cells)[:, None], schema.possible[:, None])
     names = [a.name for a in schema.attributes if a.name != schema.dwelling]
     if schema.dwelling is None or not names:
-        raise InputError("they do not determine the records of a unit", where="table attack")
+        raise InputError(
+            "they do not determine the records of a unit",
+            where="table attack",
+            remedy='publish the table of all attributes ([tables.all] query = "detailed"), or'
+            " attack the lines that are there: das risk reconstruct",
+        )
     traits_of, dwelling_of = schema.query(" * ".join(names)), schema.query(schema.dwelling)
     total = np.concatenate(
         [columns, np.ones((1, schema.cells))]

@@ -184,6 +184,12 @@ def test_a_run_reports_on_its_uniques_in_confidence(said: SubtreeMoments, finish
     assert code == 0
     assert "confidential" in out
     assert "uniques.json" in out
+    assert f"{blocks['uniques']:,} persons are alone in their answer to 'detailed' at Block" in out
+    assert json.loads(kept.read_text())["summary"] in out
+    code, out, _ = said("report", finished, "--public", "--prior", "1/2", "--query", "sex")
+    assert code == 0
+    assert "Town does not measure 'sex': its finest query is 'detailed'" in out
+    assert "At Block, an intruder" in out
 
 
 def test_what_is_public_is_a_function_of_the_plan(

@@ -34,6 +34,7 @@ SPINE = Spine(
     (np.array([0]), np.array([0, 0]), np.array([0, 0, 1, 1])),
 )
 TREE = MeasuredSpine.of(SPINE)
+DETAILED = dict.fromkeys(SPINE.levels, ("detailed",))
 BLOCKS = np.array([[1, 0, 3, 0], [0, 1, 2, 0], [1, 0, 0, 0], [0, 1, 1, 0]])
 #: Block level, detailed: (0, 0), (1, 1), (2, 0), (3, 1), (3, 2). Of these unique in their town too:
 #: (0, 0), (1, 1), (2, 0), (3, 1), (3, 2); in the country none: cells 0 and 1 have 2 each, cell 2
@@ -103,7 +104,7 @@ def test_uniques_are_the_ones_of_the_dense_table(data: st.DataObject) -> None:
 @pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
 def test_rows_are_the_one_level_posteriors(neighbours: Neighbours, mechanism: Mechanism) -> None:
     p = plan(neighbours, mechanism)
-    rows = exposure(truth(), Noisy(), p, TREE, SCHEMA, prior=0.3, queries=["detailed"])
+    rows = exposure(truth(), Noisy(), p, TREE, SCHEMA, prior=0.3, queries=DETAILED)
     blocks = {r.bin: r for r in rows if r.level == "Block"}
     at = [(0, 0), (1, 1), (2, 0), (3, 1), (3, 2)]
     name = "rho" if mechanism is DISCRETE_GAUSSIAN else "epsilon"
@@ -131,7 +132,7 @@ def test_rows_are_the_one_level_posteriors(neighbours: Neighbours, mechanism: Me
 
 def test_units_that_were_not_measured_are_left_out() -> None:
     rows = exposure(
-        truth(), Noisy({("Block", 3)}), plan(), TREE, SCHEMA, prior=0.5, queries=["detailed"]
+        truth(), Noisy({("Block", 3)}), plan(), TREE, SCHEMA, prior=0.5, queries=DETAILED
     )
     assert next(r for r in rows if r.level == "Block" and r.bin == "all").uniques == 3
     up = ladder(truth(), Noisy({("Town", 0)}), plan(), TREE, SCHEMA, prior=0.5)
@@ -256,7 +257,7 @@ def test_every_person_is_weighed_with_the_noise_of_her_own_unit(
         return float(risk.joint_posterior(x, rho=rho, prior=0.3, neighbours=Neighbours.BOUNDED))
 
     b0, b1, t0, t1, top = ("Block", 0), ("Block", 1), ("Town", 0), ("Town", 1), ("Country", 0)
-    rows = exposure(true, noisy, p, BYPASSED, SCHEMA, prior=0.3, queries=["detailed"])
+    rows = exposure(true, noisy, p, BYPASSED, SCHEMA, prior=0.3, queries=DETAILED)
     rows += ladder(true, noisy, p, BYPASSED, SCHEMA, prior=0.3)
     found = {(r.level, r.levels): (r.uniques, r.mean, r.max) for r in rows if r.bin == "all"}
     expected = {
