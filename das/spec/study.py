@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
+import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from das.errors import SpecError
@@ -255,6 +256,10 @@ class StudySpec(Part):
     def tree(self) -> dict[str, Any]:
         """The resolved study."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def dump(self) -> str:
+        """The same as TOML."""
+        return tomli_w.dumps(self.tree())
 
     def digest(self, *without: str) -> str:
         """SHA-256 of the study, ``without`` some of its tables."""

@@ -72,15 +72,7 @@ def write(
             for table, draft in zip(tables, drafts, strict=True):
                 with draft.open("wb") as file:
                     file.write(header(table, places, private))
-                    write_lines(
-                        file,
-                        table,
-                        places,
-                        h,
-                        quotes=quotes,
-                        private=private,
-                        batch=batch,
-                    )
+                    write_lines(file, table, places, h, quotes=quotes, private=private, batch=batch)
     except pa.ArrowInvalid as e:
         raise InputError(
             f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}"

@@ -132,7 +132,10 @@ def test_new_queries_join_the_pass_that_settles_them_and_those_of_no_level_leave
     one = Fraction(1)
     size, age = "hhtenshort_2lev * hhsize_all", "hhtenshort_2lev * hhage"
     found = households().measuring(
-        {"State": {"detailed": one, "elderly": one}, "Block": {"detailed": one, size: one, age: one}}
+        {
+            "State": {"detailed": one, "elderly": one},
+            "Block": {"detailed": one, size: one, age: one},
+        }
     )
     assert [p.queries for p in found.outer] == [(size,), ("detailed", "elderly", age)]
     assert [p.chain for p in found.outer] == [p.chain for p in households().outer]
