@@ -23,7 +23,6 @@ from das.model.redistricting import PL94
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation
 from das.protect.audit import audit
-from das.protect.complementary import Protection
 from das.protect.published import WITHHELD, LevelLines
 from das.protect.rules_1980 import by_the_rules, tables_1980
 from das.protect.suppression import Suppression
@@ -116,7 +115,8 @@ def _county(figures: Figures, folder: Path, blocks: int | None) -> None:
     count, lines = county_lines(folder)
     count = count[:blocks]
     method, start = Suppression("complementary"), process_time()
-    hidden = method.hidden(count, lines, Protection())
+    none = np.zeros(count.shape[1], dtype=bool)
+    hidden = np.array([method.hidden_in(t, lines, none) for t in count])
     seconds, start = process_time() - start, process_time()
     small = (count > 0) & (count < method.threshold)
     figures("positive lines", int((count > 0).sum()), "lines", blocks=len(count))

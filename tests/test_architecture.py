@@ -769,7 +769,6 @@ LONG_FUNCTIONS = frozenset(
         "das/files/readers/pl94_records.py:extract",
         "das/files/readers/sf1_group_quarters.py:assign",
         "das/files/readers/table.py:joined",
-        "das/files/release/tables.py:write",
         "das/files/simulators/census_1940.py:_p_records",
         "das/files/simulators/detailed.py:write",
         "das/files/simulators/totals.py:totals",

@@ -24,7 +24,7 @@ from das.errors import InfeasibleError, SolverError
 from das.model.frozen import Frozen
 from das.protect.published import UNBOUNDED, LevelLines
 from das.protect.table_set import LineMatrix
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 
 #: Cells of the programs that are solved together.
 _TOGETHER = 4000
@@ -49,7 +49,7 @@ def audit(lines: LevelLines, of: LineMatrix) -> AuditRanges:
     lines no records have, such as one with rounded sums that contradict each other."""
     lower, upper = lines.lower.copy(), lines.upper.copy()
     for u in np.flatnonzero((lines.lower < lines.upper).any(axis=1)):
-        unit = UnitLines.of(of.matrix, lines.lower[u], lines.upper[u], UNBOUNDED)
+        unit = DistinctLines.of(of.matrix, lines.lower[u], lines.upper[u], UNBOUNDED)
         low, high = ranges(unit, np.flatnonzero(~unit.exact))
         here = unit.row >= 0
         lower[u, here], upper[u, here] = low[unit.row[here]], high[unit.row[here]]
@@ -58,7 +58,7 @@ def audit(lines: LevelLines, of: LineMatrix) -> AuditRanges:
 
 
 def ranges(
-    unit: UnitLines, asked: NDArray[np.int64]
+    unit: DistinctLines, asked: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The range of each row of a unit, ``(rows,)``: the bounds it has, narrowed for those asked
     for. A row has no largest value if and only if one of its cells is in no row with an upper
@@ -73,7 +73,7 @@ def ranges(
     return least, most
 
 
-def _ends(unit: UnitLines, objectives: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ends(unit: DistinctLines, objectives: NDArray[np.float64]) -> NDArray[np.float64]:
     """The least value of each objective, ``(objectives, cells)``, over the histograms x >= 0 that
     have the lines of the unit. Programs of some thousand cells together are one program, whose
     parts do not touch: that spares the cost of a call for each."""

@@ -10,14 +10,16 @@ more of the least total cost. What is shown must leave each primary row i a rang
 the number of its lines.
 
 The cheapest rows are found by :mod:`das.protect.covering`, for small tables. Here, for blocks by
-the thousand, :func:`enough` moves each primary row in turn, in each direction as far as it must.
-It does so by the cheapest change of the shown rows:
+the thousand, :func:`enough` collects *witnesses*: histograms with all shown rows, that have primary
+rows elsewhere than they are.
 
-.. math:: \min \sum_{c\ \text{shown}} w_c |Q_c x - t_c|, \quad x \ge 0,\; Q_i x \ge t_i + w - s
-    \ (\text{or} \le t_i - s);
-
-The rows that change are hidden. Every range is then wide enough, by construction. Rows that are
-not needed in the end are shown again, the most costly first.
+1. A linear program moves as many primary rows as it can at once, up or down, with the present
+   hidden rows. It is repeated with those that have not moved far enough, until none moves more.
+2. For a row that is still missing, the cheapest change of the shown rows moves it: :math:`\min
+   \sum_{c\ \text{shown}} w_c |Q_c x - t_c|` with :math:`x \ge 0` and :math:`Q_i x` where it must be.
+   The rows that change are hidden. Every range is then wide enough, by construction.
+3. Rows that are not needed are shown again, the most costly first, if witnesses without them can
+   be found.
 
 Source: L. H. Cox, Network models for complementary cell suppression, JASA 90 (1995), for two-way
 tables; M. Fischetti, J. J. Salazar, JASA 95 (2000), for any."""
@@ -29,15 +31,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
-from das.errors import SolverError
 from das.protect.audit import ranges
-from das.protect.unit_lines import UnitLines
-
-#: What counts as a change.
-_NOTHING = 1e-7
+from das.protect.unit_lines import DistinctLines
+from das.protect.witnesses import Witnesses, changed
 
 
 @dataclass(frozen=True)
@@ -52,14 +49,26 @@ class Protection:
         self, count: NDArray[Any], low: NDArray[Any], high: NDArray[Any]
     ) -> NDArray[np.bool_]:
         """Whether each range is too short."""
-        return (
-            (count - low < np.minimum(self.side, count))
-            | (high - count < self.side)
-            | (high - low < self.width)
-        )
+        above, below = self.missing(count, low, high)
+        out: NDArray[np.bool_] = above | below
+        return out
+
+    def missing(
+        self, count: NDArray[Any], low: NDArray[Any], high: NDArray[Any]
+    ) -> NDArray[np.bool_]:
+        """Whether each range must go farther, above and below, ``(2, ranges)``."""
+        narrow = high - low < self.width
+        below = count - low < np.minimum(self.side, count)
+        return np.stack([(high - count < self.side) | (narrow & ~below), below])
+
+    def targets(self, count: NDArray[Any]) -> NDArray[np.float64]:
+        """How far from its count each must be able to lie, above and below, ``(2, ranges)``: this
+        is enough for the width, too."""
+        below = np.minimum(self.side, count)
+        return np.stack([np.maximum(self.side, self.width - below), below]).astype(np.float64)
 
 
-def concealed(unit: UnitLines, hidden: NDArray[np.bool_]) -> UnitLines:
+def concealed(unit: DistinctLines, hidden: NDArray[np.bool_]) -> DistinctLines:
     """The unit with nothing known of the hidden rows. ``unit`` has exact counts."""
     return replace(
         unit, lower=np.where(hidden, 0.0, unit.lower), upper=np.where(hidden, np.inf, unit.upper)
@@ -67,7 +76,7 @@ def concealed(unit: UnitLines, hidden: NDArray[np.bool_]) -> UnitLines:
 
 
 def too_short(
-    unit: UnitLines, hidden: NDArray[np.bool_], primary: NDArray[np.int64], wanted: Protection
+    unit: DistinctLines, hidden: NDArray[np.bool_], primary: NDArray[np.int64], wanted: Protection
 ) -> NDArray[np.int64]:
     """The primary rows whose range is too short."""
     low, high = ranges(concealed(unit, hidden), primary)
@@ -75,45 +84,75 @@ def too_short(
 
 
 def enough(
-    unit: UnitLines, primary: NDArray[np.int64], cost: NDArray[np.float64], wanted: Protection
-) -> NDArray[np.bool_]:
-    """Rows to hide, ``(rows,)``, that are enough, and not always the cheapest."""
-    hidden = np.zeros(len(cost), dtype=bool)
-    hidden[primary] = True
-    far = wanted.width - wanted.side
-    for i in too_short(unit, hidden, primary, wanted):
-        count = unit.lower[i]
-        for sign, by in ((1.0, max(wanted.side, far)), (-1.0, min(wanted.side, count))):
-            hidden |= _changed(unit, hidden, sign * unit.rows[i], sign * count + by, cost)
-    others = np.setdiff1d(np.flatnonzero(hidden), primary)
-    for c in others[np.argsort(-cost[others], kind="stable")]:
-        hidden[c] = False
-        hidden[c] = len(too_short(unit, hidden, primary, wanted)) > 0
-    return hidden
-
-
-def _changed(
-    unit: UnitLines,
-    hidden: NDArray[np.bool_],
-    row: NDArray[np.float64],
-    least: float,
+    unit: DistinctLines,
+    primary: NDArray[np.int64],
     cost: NDArray[np.float64],
+    wanted: Protection,
+    forced: NDArray[np.int64] | None = None,
 ) -> NDArray[np.bool_]:
-    """The shown rows that change when ``row`` reaches ``least`` in the cheapest way."""
-    shown = np.flatnonzero(~hidden)
-    n, cells = len(shown), unit.rows.shape[1]
-    one = sparse.identity(n, format="csr")
-    balance = sparse.hstack([sparse.csr_array(unit.rows[shown]), -one, one], format="csr")
-    found = milp(
-        np.concatenate([np.zeros(cells), cost[shown], cost[shown]]),
-        constraints=[
-            LinearConstraint(balance, unit.lower[shown], unit.lower[shown]),
-            LinearConstraint(np.concatenate([row, np.zeros(2 * n)])[None], least, np.inf),
-        ],
-        bounds=Bounds(0, np.inf),
-    )
-    if found.x is None:
-        raise SolverError(f"a linear program ended with: {found.message}", where="suppression")
-    out = np.zeros(len(hidden), dtype=bool)
-    out[shown] = (found.x[cells : cells + n] > _NOTHING) | (found.x[cells + n :] > _NOTHING)
-    return out
+    """Rows to hide, ``(rows,)``, that are enough, and not always the cheapest. ``forced``: rows
+    that are hidden in any case."""
+    kept = primary if forced is None else np.union1d(primary, forced)
+    hidden = np.zeros(len(cost), dtype=bool)
+    hidden[kept] = True
+    found = _collected(Witnesses.of(unit), unit, hidden, primary, wanted)
+    targets = wanted.targets(unit.lower)
+    while (left := _left(found, unit, primary, wanted)).size:
+        side, i = left[:, 0].tolist()
+        moved = changed(unit, hidden, 1 - 2 * side, i, targets[side, i], cost)
+        hidden |= moved.differs[0]
+        found = _collected(found.joined(moved), unit, hidden, primary, wanted)
+    return _shown_again(found, unit, hidden, primary, cost, wanted, kept)
+
+
+def _left(
+    found: Witnesses, unit: DistinctLines, primary: NDArray[np.int64], wanted: Protection
+) -> NDArray[np.int64]:
+    """The sides (0 above, 1 below) and rows that no witness shows yet, ``(2, missing)``."""
+    low, high = found.ends
+    missing = wanted.missing(unit.lower, low, high)[:, primary]
+    side, at = np.nonzero(missing)
+    return np.stack([side, primary[at]])
+
+
+def _collected(
+    found: Witnesses,
+    unit: DistinctLines,
+    hidden: NDArray[np.bool_],
+    primary: NDArray[np.int64],
+    wanted: Protection,
+) -> Witnesses:
+    """More witnesses, until a program for all rows that are missing moves none far enough."""
+    targets = wanted.targets(unit.lower)
+    targets[1] = np.minimum(unit.lower, wanted.width - wanted.side)  # as far as is of use
+    for side, sign in ((0, 1), (1, -1)):
+        while True:
+            left = _left(found, unit, primary, wanted)
+            rows = left[1][left[0] == side]
+            if not len(rows):
+                break
+            more = found.joined(found.moved(unit, hidden, sign, rows, targets[side, rows]))
+            if _left(more, unit, primary, wanted).shape == left.shape:
+                break
+            found = more
+    return found
+
+
+def _shown_again(
+    found: Witnesses,
+    unit: DistinctLines,
+    hidden: NDArray[np.bool_],
+    primary: NDArray[np.int64],
+    cost: NDArray[np.float64],
+    wanted: Protection,
+    kept: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """The hidden rows without those that are not needed."""
+    others = np.setdiff1d(np.flatnonzero(hidden), kept)
+    for c in others[np.argsort(-cost[others], kind="stable")]:
+        fewer = hidden.copy()
+        fewer[c] = False
+        without = _collected(found.without(int(c)), unit, fewer, primary, wanted)
+        if not _left(without, unit, primary, wanted).size:
+            hidden, found = fewer, without
+    return hidden

@@ -28,7 +28,7 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
 from das.protect.published import UNBOUNDED, LevelLines
 from das.protect.table_set import LineMatrix
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 
 #: How far from the optimum a rounding can be, as a share of its sum of changes.
 GAP = 0.02
@@ -40,7 +40,7 @@ def controlled(exact: LevelLines, of: LineMatrix, base: int) -> LevelLines:
     """The lines of each unit, rounded, with the bounds that follow from the unit's slack."""
     y, slack = np.zeros_like(exact.value), np.zeros((len(exact.value), 1), dtype=np.int64)
     for u in np.flatnonzero(exact.value.any(axis=1)):
-        unit = UnitLines.of(of.matrix, exact.value[u], exact.value[u], UNBOUNDED)
+        unit = DistinctLines.of(of.matrix, exact.value[u], exact.value[u], UNBOUNDED)
         here = np.flatnonzero(unit.row >= 0)
         weight = np.bincount(unit.row[here], minlength=len(unit.lower)).astype(np.float64)
         rounded, slack[u] = rounded_rows(unit, base, weight)
@@ -50,7 +50,7 @@ def controlled(exact: LevelLines, of: LineMatrix, base: int) -> LevelLines:
 
 
 def rounded_rows(
-    unit: UnitLines, base: int, weight: NDArray[np.float64]
+    unit: DistinctLines, base: int, weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], int]:
     """The rounding of each row of a unit with exact counts, and its slack."""
     for slack in slacks():
@@ -61,7 +61,9 @@ def rounded_rows(
     raise AssertionError("all zeros are a solution")
 
 
-def _program(unit: UnitLines, base: int, weight: NDArray[np.float64], slack: int) -> OptimizeResult:
+def _program(
+    unit: DistinctLines, base: int, weight: NDArray[np.float64], slack: int
+) -> OptimizeResult:
     """Variables: z, how far each y is from its count, x."""
     (rows, cells), t = unit.rows.shape, unit.lower
     one, none = sparse.identity(rows, format="csr"), sparse.csr_array((rows, cells))

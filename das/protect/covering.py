@@ -20,19 +20,24 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from das.errors import SolverError
 from das.protect.complementary import Protection
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 
 #: What counts as a multiplier, or as too short.
 _NOTHING = 1e-7
 
 
 def cheapest(
-    unit: UnitLines, primary: NDArray[np.int64], cost: NDArray[np.float64], wanted: Protection
+    unit: DistinctLines,
+    primary: NDArray[np.int64],
+    cost: NDArray[np.float64],
+    wanted: Protection,
+    forced: NDArray[np.int64] | None = None,
 ) -> NDArray[np.bool_]:
-    """The rows to hide, ``(rows,)``, of the least cost."""
+    """The rows to hide, ``(rows,)``, of the least cost. ``forced``: rows that are hidden in any
+    case."""
     cuts: list[NDArray[np.float64]] = []
     lowest = np.zeros(len(cost))
-    lowest[primary] = 1.0
+    lowest[primary if forced is None else np.union1d(primary, forced)] = 1.0
     while True:
         cover = [LinearConstraint(np.array(cuts), 1.0, np.inf)] if cuts else []
         found = milp(cost, constraints=cover, bounds=Bounds(lowest, 1.0), integrality=1)
@@ -48,7 +53,7 @@ def cheapest(
 
 
 def _cuts(
-    unit: UnitLines, hidden: NDArray[np.bool_], i: int, wanted: Protection
+    unit: DistinctLines, hidden: NDArray[np.bool_], i: int, wanted: Protection
 ) -> Iterator[NDArray[np.float64]]:
     """Sets of rows, one of each to be hidden: what makes a range of row i too short."""
     count = unit.lower[i]
@@ -64,7 +69,7 @@ def _cuts(
 
 
 def _reach(
-    unit: UnitLines, hidden: NDArray[np.bool_], objective: NDArray[np.float64]
+    unit: DistinctLines, hidden: NDArray[np.bool_], objective: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
     """The least value of an objective where the other rows are shown, and those of them, 1 or 0,
     that make it so."""

@@ -4,13 +4,15 @@
     D = 5
     V = 2.0
 
-Keys are the parameters of the method's class. Unknown ones are refused."""
+Keys are the parameters of the method's class. Unknown ones are refused. ``method =
+"file.py:Class"`` is a method of your own (:mod:`das.protect.own_method`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -18,6 +20,7 @@ from das.errors import SpecError
 from das.protect.cell_key import CellKey
 from das.protect.coarsening import Coarsening
 from das.protect.method import ProtectionMethod
+from das.protect.own_method import own_method
 from das.protect.permutation import PermutationSwapping
 from das.protect.rounding import Rounding
 from das.protect.suppression import Suppression
@@ -42,19 +45,23 @@ def method_of(
     settings: Mapping[str, object],
     where: str = "method",
     methods: Mapping[str, type[ProtectionMethod]] = METHODS,
+    folder: Path = Path(),
 ) -> ProtectionMethod:
-    """The method that a table spells: its name as ``method``, and its parameters. Raises
-    :class:`SpecError` for what it does not know.
+    """The method that a table spells: its name as ``method``, and its parameters. Files of own
+    methods are in ``folder``. Raises :class:`SpecError` for what it does not know.
 
     >>> method_of({"method": "rounding", "base": 5})
     Rounding(base=5, how='random')
     """
     name = settings.get("method")
-    if not isinstance(name, str) or name not in methods:
-        raise SpecError(
-            f"method is {name!r}", where=where, remedy=f"it can be {', '.join(methods)}"
-        )
-    kind, where = methods[name], f"{where}, {name}"
+    if isinstance(name, str) and name in methods:
+        kind = methods[name]
+    elif isinstance(name, str) and ".py:" in name:
+        kind = own_method(name, folder, where)
+    else:
+        remedy = f"it can be {', '.join(methods)}, or file.py:Class"
+        raise SpecError(f"method is {name!r}", where=where, remedy=remedy)
+    where = f"{where}, {name}"
     known, types = [f.name for f in fields(kind)], get_type_hints(kind)
     given = {}
     for key, value in settings.items():

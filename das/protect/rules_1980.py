@@ -46,7 +46,7 @@ def races() -> Grouping:
     groups = {white: [white], **{r: [r, f"{white}+{r}"] for r in RACES[1:]}}
     listed = [c for members in groups.values() for c in members]
     groups["others"] = [c for c in CENRACE if c not in listed]
-    return Grouping.of("race_1980", "cenrace", CENRACE, groups, "races of 1980")
+    return Grouping.of("race1980", "cenrace", CENRACE, groups, "races of 1980")
 
 
 def tables_1980(tables: TableSet) -> TableSet:
@@ -76,10 +76,10 @@ def _by_race(schema: Schema) -> tuple[Table, ...]:
     hispanic: LabelledWhere = ("Hispanic or Latino", {"hispanic": ("hispanic",)})
     asked = (
         Tabulation("A0", "Total and origin", columns=(("Total", {}), hispanic)),
-        Tabulation("A1", "Race", "race_1980", total=False),
-        Tabulation("A2", "Origin and race", "hispanic * race_1980", total=False),
-        Tabulation("A3", "Race, 18 years and over", "race_1980", where=_ADULT),
-        Tabulation("A4", "Origin and race, 18 years and over", "hispanic * race_1980", where=_ADULT),
+        Tabulation("A1", "Race", "race1980", total=False),
+        Tabulation("A2", "Origin and race", "hispanic * race1980", total=False),
+        Tabulation("A3", "Race, 18 years and over", "race1980", where=_ADULT),
+        Tabulation("A4", "Origin and race, 18 years and over", "hispanic * race1980", where=_ADULT),
     )
     return tuple(table(t, grouped) for t in asked)
 

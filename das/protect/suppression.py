@@ -9,9 +9,10 @@ r"""Suppression: small counts are not shown.
 
 Zeros are shown. What is shown is exact. Nothing is random.
 
-*What is proved.* Of ``complementary``: the ranges, given the tables of one unit. Units are protected
-one by one. A line that is hidden in one block alone is its tract's less the other blocks', if these
-are published, too. So are the tables of the next product more equations. Of the others: nothing.
+*What is proved.* Of ``complementary``: the ranges, given the tables of one unit. Where units of two
+levels have the same line, none is hidden alone in its family (:mod:`das.protect.differencing`); all
+equations between levels together can still narrow ranges. So can those of the next product. Of the
+other rules: nothing.
 
 Source: L. Willenborg, T. de Waal, Elements of Statistical Disclosure Control (2001), chapters 3, 4;
 A. Hundepool and others, Statistical Disclosure Control (2012), chapter 4."""
@@ -19,20 +20,22 @@ A. Hundepool and others, Statistical Disclosure Control (2012), chapter 4."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import SpecError
+from das.model.spine import Spine
 from das.protect.complementary import Protection, enough
 from das.protect.covering import cheapest
+from das.protect.differencing import Counts, Hidden, partners
 from das.protect.method import ProtectionMethod
 from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
 from das.protect.rules_1980 import by_the_rules, tables_1980
 from das.protect.study_records import StudyRecords
 from das.protect.table_set import LineMatrix, TableSet
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 from das.protect.unprotected import exact_lines
 from das.protect.withheld import withheld
 
@@ -76,19 +79,20 @@ class Suppression(ProtectionMethod):
         return f"counts under {self.threshold} hidden, {self.rule}{more}"
 
     def published(self, records: StudyRecords, tables: TableSet, key: bytes) -> ProtectedTables:
-        shown = tables_1980(tables) if self.rule == "1980" else tables
-        levels = exact_lines(records.histogram(), records.spine, shown)
-        for level, lines in levels.items():
-            levels[level] = self._hidden(lines, shown, level)
-        return ProtectedTables(records.spine, shown, levels)
-
-    def _hidden(self, exact: LevelLines, tables: TableSet, level: str) -> LevelLines:
-        lines = tables.lines(level)
-        if self.rule == "1980":
-            return by_the_rules(exact, [tables.tables[level][i].name for i in lines.table])
+        spine, shown = records.spine, tables_1980(tables) if self.rule == "1980" else tables
+        levels = exact_lines(records.histogram(), spine, shown)
         if self.rule == "complementary":
-            protection = Protection(self.side, self.width)
-            return withheld(exact, self.hidden(exact.value, lines, protection))
+            hidden = self.hidden({lv: x.value for lv, x in levels.items()}, spine, tables)
+            levels = {level: withheld(x, hidden[level]) for level, x in levels.items()}
+        for level, lines in levels.items():
+            if self.rule == "1980":
+                names = [shown.tables[level][i].name for i in shown.lines(level).table]
+                levels[level] = by_the_rules(lines, names)
+            elif self.rule == "primary":
+                levels[level] = self._primary(lines)
+        return ProtectedTables(spine, shown, levels)
+
+    def _primary(self, exact: LevelLines) -> LevelLines:
         small = self._small(exact.value)
         return LevelLines(
             np.where(small, 1, exact.value),
@@ -96,21 +100,41 @@ class Suppression(ProtectionMethod):
             np.where(small, WITHHELD, exact.value),
         )
 
-    def _small(self, count: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return (count > 0) & (count < self.threshold)
+    def _small(self, count: NDArray[Any]) -> NDArray[np.bool_]:
+        out: NDArray[np.bool_] = (count > 0) & (count < self.threshold)
+        return out
 
-    def hidden(
-        self, count: NDArray[np.int64], lines: LineMatrix, wanted: Protection
+    def hidden(self, counts: Counts, spine: Spine, tables: TableSet) -> Hidden:
+        """Which lines complementary suppression hides, by level, ``(units, lines)``. Where a line
+        is hidden alone in its family, another member is forced to hide it, and is protected
+        again."""
+        forced = {level: np.zeros(t.shape, dtype=bool) for level, t in counts.items()}
+        out = {level: self._small(t) for level, t in counts.items()}
+        todo = {level: np.flatnonzero(h.any(axis=1)) for level, h in out.items()}
+        while any(len(units) for units in todo.values()):
+            for level, units in todo.items():
+                lines = tables.lines(level)
+                for u in units:
+                    out[level][u] = self.hidden_in(counts[level][u], lines, forced[level][u])
+            more = partners(out, counts, spine, tables)
+            for level in forced:
+                forced[level] |= more[level]
+            todo = {level: np.flatnonzero(h.any(axis=1)) for level, h in more.items()}
+        return out
+
+    def hidden_in(
+        self, count: NDArray[np.int64], lines: LineMatrix, forced: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Which lines complementary suppression hides, ``(units, lines)``."""
-        out = self._small(count)
-        for u in np.flatnonzero(out.any(axis=1)):
-            unit = UnitLines.of(lines.matrix, count[u], count[u], UNBOUNDED)
-            here = np.flatnonzero(unit.row >= 0)
-            cost = unit.lower * np.bincount(unit.row[here], minlength=len(unit.lower))
-            primary = np.flatnonzero(self._small(unit.lower.astype(np.int64)))
-            chosen = enough(unit, primary, cost, wanted)
-            if chosen.sum() > len(primary) and len(cost) <= EXACT:
-                chosen = cheapest(unit, primary, cost, wanted)
-            out[u, here] = chosen[unit.row[here]]
+        """Which lines are hidden in one unit, ``(lines,)``, with those ``forced``."""
+        unit = DistinctLines.of(lines.matrix, count, count, UNBOUNDED)
+        here = np.flatnonzero(unit.row >= 0)
+        cost = unit.lower * np.bincount(unit.row[here], minlength=len(unit.lower))
+        primary = np.flatnonzero(self._small(unit.lower))
+        must = np.unique(unit.row[here[forced[here]]])
+        wanted = Protection(self.side, self.width)
+        chosen = enough(unit, primary, cost, wanted, must)
+        if chosen.sum() > len(np.union1d(primary, must)) and len(cost) <= EXACT:
+            chosen = cheapest(unit, primary, cost, wanted, must)
+        out = np.zeros(len(count), dtype=bool)
+        out[here] = chosen[unit.row[here]]
         return out

@@ -67,15 +67,3 @@ class SwapUnits(Frozen):
         there[inside] = place[self.unit[inside]]
         home = None if self.persons else records.household
         return replace(records, place=there, household=home)
-
-
-def pairs(group: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Random pairs within groups: positions in ``group``, ``(pairs, 2)``. One of each group of odd
-    size has no partner."""
-    order = np.lexsort((rng.random(len(group)), group))
-    new = np.diff(group[order], prepend=-1) != 0
-    start = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
-    first = np.flatnonzero((np.arange(len(order)) - start) % 2 == 0)
-    first = first[first + 1 < len(order)]
-    first = first[group[order[first]] == group[order[first + 1]]]
-    return np.stack([order[first], order[first + 1]], axis=1)

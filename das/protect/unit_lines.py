@@ -17,7 +17,7 @@ from das.model.frozen import Frozen
 
 
 @dataclass(frozen=True, eq=False)
-class UnitLines(Frozen):
+class DistinctLines(Frozen):
     """``rows``: which cells each row counts, ``(rows, cells)``, 0 or 1; ``row``: the row of each
     line, ``(lines,)``, -1 for a line that is 0; ``lower`` and ``upper``: what is known of each
     row, ``(rows,)``, floats, the latter infinite where nothing is known."""
@@ -30,7 +30,7 @@ class UnitLines(Frozen):
     @staticmethod
     def of(
         matrix: sparse.csr_array, lower: NDArray[np.int64], upper: NDArray[np.int64], unbounded: int
-    ) -> UnitLines:
+    ) -> DistinctLines:
         """From the bounds of a unit's lines, ``(lines,)``; ``unbounded`` is the upper bound of a
         line that is unknown. Raises :class:`InputError` where the lines of one row
         contradict each other."""
@@ -51,7 +51,7 @@ class UnitLines(Frozen):
         np.minimum.at(high, row[alive], np.where(upper < unbounded, upper, np.inf)[alive])
         if (low > high).any() or (lower[row < 0] > 0).any():
             raise InputError("lines of the same cells contradict each other", where="unit's lines")
-        return UnitLines(rows, row, low, high)
+        return DistinctLines(rows, row, low, high)
 
     @property
     def exact(self) -> NDArray[np.bool_]:

@@ -225,7 +225,11 @@ class ReleaseRerun:
 
     @property
     def identity(self) -> dict[str, str | int]:
-        said = {"release": self.digest, "seed": self.seed, "version": __version__}
+        said: dict[str, str | int] = {
+            "release": self.digest,
+            "seed": self.seed,
+            "version": __version__,
+        }
         return said if self.earlier is None else said | {EARLIER: digest_of(self.earlier)}
 
     @property

@@ -81,6 +81,11 @@ class DhcGeography(Part):
     levels: tuple[str, ...] = Field(min_length=2)
     """Levels of the earlier release's tree: all of them, or the lower ones, root first."""
 
+    @property
+    def spine(self) -> str:
+        """That of tabulation: the published places are measured."""
+        return "tabulation"
+
 
 class DhcBudget(Part):
     """``[budget]``: the budgets under zCDP. Neighbors differ in one replaced record of one
@@ -140,6 +145,11 @@ class DhcUniverse(Frozen):
     @property
     def name(self) -> str:
         return self.kind.name
+
+    @property
+    def records(self) -> str:
+        """How a reader calls its records."""
+        return self.kind.records
 
     @property
     def schema(self) -> Schema:
@@ -238,6 +248,13 @@ class DhcSpec(Specification):
 
     def universe(self, name: str) -> DhcUniverse:
         return next(u for u in self.universes if u.name == name)
+
+    def production(self, universe: str) -> Mapping[str, Mapping[str, Fraction]]:
+        """Production's costs of each level and query, times what the configuration says."""
+        of = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}[
+            universe
+        ](self.budget.where)
+        return self._on_levels(of, getattr(self.budget, universe), {}).rho
 
     def _on_levels(
         self, of: Strategy, times: Fraction, own: Mapping[str, Mapping[str, Fraction]]

@@ -19,7 +19,7 @@ from das.protect.published import UNBOUNDED, WITHHELD, LevelLines
 from das.protect.study_records import StudyRecords
 from das.protect.suppression import Suppression
 from das.protect.table_set import TableSet
-from das.protect.unit_lines import UnitLines
+from das.protect.unit_lines import DistinctLines
 from das.protect.unprotected import exact_lines
 from das.tables import table
 from tests.protect.people import GRID, GRID_TABLES, records, tables
@@ -34,9 +34,9 @@ def grid(counts: list[int]) -> StudyRecords:
 EXAMPLE = grid([5, 2, 8, 1, 9, 7, 6, 4, 2])
 
 
-def example() -> tuple[UnitLines, np.ndarray]:
+def example() -> tuple[DistinctLines, np.ndarray]:
     exact = exact_lines(EXAMPLE.histogram(), EXAMPLE.spine, GRID_TABLES)["Place"].value[0]
-    unit = UnitLines.of(GRID_TABLES.lines("Place").matrix, exact, exact, UNBOUNDED)
+    unit = DistinctLines.of(GRID_TABLES.lines("Place").matrix, exact, exact, UNBOUNDED)
     return unit, np.flatnonzero(unit.lower < 3)
 
 
@@ -84,7 +84,7 @@ def test_the_quick_way_finds_the_same_here() -> None:
 def test_both_ways_keep_their_promise_and_one_is_the_cheapest(seed: int) -> None:
     counts = np.random.default_rng(seed).poisson(2.5, size=9)
     exact = (GRID_TABLES.lines("Place").matrix @ counts).astype(np.int64)
-    unit = UnitLines.of(GRID_TABLES.lines("Place").matrix, exact, exact, UNBOUNDED)
+    unit = DistinctLines.of(GRID_TABLES.lines("Place").matrix, exact, exact, UNBOUNDED)
     primary, wanted = np.flatnonzero(unit.lower < 3), Protection(1, 4)
     quick, best = (f(unit, primary, unit.lower, wanted) for f in (enough, cheapest))
     for hidden in (quick, best):
@@ -184,7 +184,7 @@ def test_refusals_and_labels() -> None:
     with pytest.raises(SpecError, match="tables by race"):
         Suppression("1980").published(EXAMPLE, GRID_TABLES, b"")
     with pytest.raises(InputError, match="contradict"):
-        UnitLines.of(
+        DistinctLines.of(
             GRID_TABLES.lines("Place").matrix[[0, 0]], np.array([1, 2]), np.array([1, 2]), 9
         )
     assert Suppression().label == "counts under 3 hidden, primary"

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, SpecError
+from das.protect.pairing import pairs
 from das.protect.rarity import chances, rarity
 from das.protect.study_records import StudyRecords
-from das.protect.swap_units import SwapUnits, pairs
+from das.protect.swap_units import SwapUnits
 from das.protect.swapping import HIGH, LOW, Swapping
 from das.protect.unprotected import exact_lines
 from tests.protect.people import SCHEMA, records, tables
@@ -59,7 +60,6 @@ def test_published_are_the_tables_of_the_swapped_records() -> None:
 
 
 def test_where_partners_are_within_tracts_tracts_are_exact() -> None:
-    """Two persons live in every household here: all find a partner in their tract, except one."""
     people = records()
     kept = replace(LOW, rate=0.5, levels=("Tract",)).swapped(people, b"k")
     assert (counts(kept, "detailed", "Tract") == counts(people, "detailed", "Tract")).all()
@@ -71,7 +71,8 @@ def test_where_partners_are_within_tracts_tracts_are_exact() -> None:
 def test_the_rate_is_the_share_that_moves(partner: str) -> None:
     people, moved = records(), []
     for key in range(20):
-        method = Swapping(0.2, levels=("County",), partner=partner)
+        levels = ("County",) if partner == "random" else ()
+        method = Swapping(0.2, levels=levels, partner=partner)
         swapped = method.swapped(people, bytes([key]))
         first = np.unique(people.household, return_index=True)[1][1:]
         moved.append((swapped.place != people.place)[first].mean())
@@ -160,8 +161,12 @@ def test_refusals() -> None:
 
 
 def test_labels_say_what_is_swapped() -> None:
-    assert Swapping().label == "0.05 of households swapped; size"
+    assert Swapping().label == "5 % of households swapped, same size"
     assert "persons (no households known)" in Swapping(unit="person").label
+    assert HIGH.label == "50 % of households swapped, same size give or take 1, far"
+    assert Swapping(match=("votingage",), rare=("race",), partner="nearest").label == (
+        "5 % of households swapped, same size, votingage, nearest, rare by race"
+    )
 
 
 def test_nobody_moves_at_rate_zero_and_without_people() -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from das.files.measurements.outside_totals import OutsideTotals
 from das.model.areas import Areas, off_spine
 from das.model.codes import Codes
+from das.model.counts_by_block import CountsByBlock
 from das.model.frozen import Frozen
 from das.model.names import Names, blank
 from das.model.spine import Spine
@@ -29,6 +30,13 @@ class Outside(Frozen):
     totals: OutsideTotals = field(default_factory=OutsideTotals)
     fields: Mapping[str, Codes] = field(default_factory=dict)
     names: Mapping[str, Names] = field(default_factory=dict)
+
+    @staticmethod
+    def of_published(found: CountsByBlock, totals: OutsideTotals | None = None) -> Outside:
+        """What published redistricting counts say: totals of states (without ``totals``), names and
+        areas."""
+        known = OutsideTotals(found.totals("State", "P0010001"), found.source)
+        return Outside(totals or known, found.fields, found.names)
 
     def called(self, spine: Spine) -> tuple[NDArray[np.str_], ...]:
         """The names of the units of a spine, by level."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.protect.published import UNBOUNDED, WITHHELD
+from das.risk.reconstruction.joint import joined
 from das.risk.reconstruction.options import AttackOptions
 from das.risk.reconstruction.prior import dealt
 from das.risk.reconstruction.reduced import UnitLines
@@ -39,7 +40,7 @@ def attack_area(
             out[unit] = guess_unit(a.lines[a.lowest], a.said(a.lowest, unit), share, options)
     if others:
         out |= _dealt_out(a, area, np.array(others), np.array(list(out), dtype=int), share, options)
-    return out
+    return out | joined(a, area, out, share, options)
 
 
 def _dealt_out(

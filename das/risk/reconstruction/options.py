@@ -17,7 +17,7 @@ class AttackOptions:
     ``few``: with as many possible cells as this, an attack on perturbed lines tries no subset of
     them first. ``joint_seconds``: the limit of a program of a whole area, 0 for none."""
 
-    seconds: float = 3.0
+    seconds: float = 10.0
     gap: float = 1e-3
     variability: bool = True
     around: str | None = None

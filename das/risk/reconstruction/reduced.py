@@ -8,7 +8,7 @@ bounds. What is left: integers :math:`x \ge 0`, one for each class, with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +73,39 @@ class ReducedProgram:
         y = self.matrix @ x
         return bool((x >= 0).all() and (y >= self.lower).all() and (y <= self.upper).all())
 
+    @property
+    def first(self) -> Ints:
+        """A cell of each class, ``(classes,)``."""
+        return self.cells[np.unique(self.of_class, return_index=True)[1]]
+
+    def with_rows(self, matrix: sparse.csr_array, lower: Ints, upper: Ints) -> ReducedProgram:
+        """The program with more rows, except those that say nothing."""
+        most = matrix @ self.most
+        says = (lower > 0) | (upper < most)
+        matrix, lower, upper = matrix[says], lower[says], upper[says]
+        return replace(
+            self,
+            matrix=sparse.csr_array(sparse.vstack([self.matrix, matrix])),
+            lower=np.concatenate([self.lower, lower]),
+            upper=np.concatenate([self.upper, upper]),
+            most=np.minimum(self.most, largest(matrix, upper)),
+        )
+
+
+def largest(matrix: sparse.csr_array, upper: Ints) -> Ints:
+    """The least upper bound of a row with each class, ``(classes,)``."""
+    out = np.full(matrix.shape[1], UNBOUNDED, dtype=np.int64)
+    row, column = matrix.nonzero()
+    np.minimum.at(out, column, upper[row])
+    return out
+
 
 def reduced(
-    lines: AttackLines, said: UnitLines, among: Bools | None = None
+    lines: AttackLines, said: UnitLines, among: Bools | None = None, apart: Ints | None = None
 ) -> ReducedProgram | None:
     """The program of a unit, of the cells ``among`` which its records are; ``None`` where a line
-    with records has no cell for them."""
+    with records has no cell for them. Cells with different numbers in ``apart`` ``(cells,)`` are
+    not in one class."""
     zero = (said.upper == 0).astype(np.int64)
     alive = lines.possible & (lines.by_cell @ zero == 0)
     if among is not None:
@@ -88,7 +115,8 @@ def reduced(
     by_cell = lines.by_cell[cells]
     code = np.zeros(len(lines), dtype=np.int64)
     code[rows] = lines.line_code[rows]
-    _, first, of_class = np.unique(by_cell @ code, return_index=True, return_inverse=True)
+    fingerprint = by_cell @ code + (0 if apart is None else apart[cells])
+    _, first, of_class = np.unique(fingerprint, return_index=True, return_inverse=True)
     matrix = sparse.csr_array(by_cell[first].T)[rows]
     return _merged(lines, said, cells, of_class, first, matrix, rows)
 
@@ -117,13 +145,15 @@ def _merged(
     priced = (said.value[rows] >= 0) & ~empty[row] if said.priced else np.zeros(len(rows), bool)
     terms = np.unique(np.stack([keep[row[priced]], said.value[rows[priced]]]), axis=1)
     total = np.flatnonzero(rows == lines.total)
-    by_class = sparse.csc_array(matrix)
-    bound = upper[~empty]
-    most = np.full(len(first), UNBOUNDED, dtype=np.int64)
-    np.minimum.at(
-        most, np.repeat(np.arange(len(first)), np.diff(by_class.indptr)), bound[by_class.indices]
-    )
+    here = keep[row[total]] if len(total) and not empty[row[total[0]]] else [-1]
     return ReducedProgram(
-        cells, of_class, matrix, lower[~empty], bound, most,
-        terms[0], terms[1], int(keep[row[total[0]]]) if len(total) and not empty[row[total[0]]] else -1,
-    )  # fmt: skip
+        cells,
+        of_class,
+        matrix,
+        lower[~empty],
+        upper[~empty],
+        largest(matrix, upper[~empty]),
+        terms[0],
+        terms[1],
+        int(here[0]),
+    )

@@ -34,7 +34,7 @@ from das.risk.reconstruction.propagation import Propagated
 from das.risk.reconstruction.reduced import ReducedProgram
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 _OPTIMAL = 0
 
@@ -65,19 +65,21 @@ def variability(
 ) -> Variability:
     """The variability of a guess with ``count`` ``(cells,)`` records in the cells of a program."""
     a, persons = least_of_class(program, count), int(count.sum())
-    x, proved = _farthest(program, known, a, seconds)
+    x, proved = farthest(program, known, a, seconds)
     if x is None or not program.obeyed(x):
         return Variability(float("nan"), False)
     far = int(x.sum()) + persons - 2 * int(np.minimum(x, a).sum())
     return Variability(100 * far / (2 * persons) if persons else 100.0 * bool(far), proved)
 
 
-def _farthest(
-    program: ReducedProgram, known: Propagated, a: Ints, seconds: float
+def farthest(
+    program: ReducedProgram, known: Propagated, a: Ints, seconds: float, among: Bools | None = None
 ) -> tuple[Ints | None, bool]:
-    """A solution as far as possible from the guess, and whether that is proved."""
+    """A solution as far as possible from a guess with least counts ``a``, and whether that is
+    proved. With ``among`` only these classes count for the distance."""
     n = program.classes
-    near = np.flatnonzero((a > 0) & (known.least < known.most))
+    inside = np.ones(n, dtype=bool) if among is None else among
+    near = np.flatnonzero(inside & (a > 0) & (known.least < known.most))
     k = len(near)
     cap = np.minimum(known.most, max(int(program.upper.max(initial=0)), 1))[near].astype(float)
     pick, eye = sparse.csr_array((np.ones(k), (np.arange(k), near)), shape=(k, n)), sparse.eye(k)
@@ -88,7 +90,7 @@ def _farthest(
     lower, upper = program.lower.astype(float), program.upper.astype(float)
     upper[program.upper >= UNBOUNDED] = np.inf
     answer = milp(
-        np.concatenate([np.full(n, -0.5), np.zeros(k), np.ones(k)]),
+        np.concatenate([-0.5 * inside, np.zeros(k), np.ones(k)]),
         integrality=np.repeat([1, 1, 0], [n, k, k]),
         bounds=Bounds(
             np.concatenate([known.least, np.zeros(2 * k)]), np.concatenate([most, np.ones(k), at])
