@@ -23,14 +23,25 @@ from das.protect import registry
 from das.protect.method import ProtectionMethod
 from das.protect.named_sets import DHC as WITHOUT_RELATIONSHIPS
 from das.protect.named_sets import joined_set, named_set, own_set, schema_of
+from das.protect.own_method import own_method
 from das.protect.table_set import TableSet
 from das.protect.uses import TableUse
 from das.risk.reconstruction import AttackOptions
 from das.spec.settings import built
-from das.spec.study import OWN, MethodSetting, StudySpec, StudyTable, study_of
+from das.spec.study import OWN, OWN_METHOD, MethodSetting, StudySpec, StudyTable, study_of
 
-#: Every method that a study can name.
-METHODS: Mapping[str, type[ProtectionMethod]] = {**registry.METHODS, TopDown.name: TopDown}
+
+class StudyMethods(dict[str, type[ProtectionMethod]]):
+    """Every method that a study can name; and those of files, ``file.py:Class``, on demand."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or OWN_METHOD in str(name)
+
+    def __missing__(self, name: str) -> type[ProtectionMethod]:
+        return own_method(name, Path(), "")
+
+
+METHODS = StudyMethods({**registry.METHODS, TopDown.name: TopDown})
 #: What an intruder knows and wants to know, of the schemas of named sets.
 _KNOWN, _SENSITIVE = ("sex", "age"), ("hispanic", "cenrace")
 
@@ -199,14 +210,25 @@ def load_study(
     """The study of a TOML file."""
     text = read_text(path, "study", "check the path, or write one: das frontier init")
     other = None if also is None else packaged.configuration(also)[0]
-    return resolved_study(text, str(path), overrides, other)
+    return resolved_study(text, str(path), overrides, other, path.parent)
 
 
 def resolved_study(
-    text: str, where: str, overrides: Sequence[str] = (), also: str | None = None
+    text: str,
+    where: str,
+    overrides: Sequence[str] = (),
+    also: str | None = None,
+    folder: Path = Path(),
 ) -> ResolvedStudy:
+    """The study of a text, whose own methods are in ``folder``. Raises :class:`SpecError`."""
     spec = study_of(
-        text, where=where, methods=METHODS, attack=IntruderOptions, overrides=overrides, also=also
+        text,
+        where=where,
+        methods=METHODS,
+        attack=IntruderOptions,
+        overrides=overrides,
+        also=also,
+        folder=folder,
     )
     try:
         return ResolvedStudy(spec).checked()

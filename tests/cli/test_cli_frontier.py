@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from das.cli import main
+from das.errors import SpecError
 from das.files import codes
 from das.files.simulators import dhc_files
-from das.jobs.frontier_study import load_study
+from das.jobs.frontier_study import load_study, resolved_study
 from das.spec.study import StudySpec
 from das.truth import study_input
 from tests.jobs import frontier_small
@@ -136,19 +137,15 @@ def test_every_key_of_a_study_is_explained() -> None:
 def test_the_method_that_the_page_shows_is_one(folder: Path) -> None:
     """A new method, tried from the page: counts above 5 are printed as 5."""
     text = (ROOT / "docs" / "frontier.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    imports = """
-from dataclasses import dataclass
-from typing import ClassVar
-import numpy as np
-from das.protect.method import ProtectionMethod
-from das.protect.published import UNBOUNDED, LevelLines, ProtectedTables
-from das.protect.unprotected import exact_lines
-"""
-    names: dict[str, object] = {"__name__": "shown"}
-    exec(compile(imports + block, "page", "exec", dont_inherit=True), names)
-    resolved = load_study(folder / "study.toml")
+    block, imports = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (folder / "mine.py").write_text(imports + "\n\n" + block)
+    own = 'methods.mine={ method = "mine.py:TopCoding", most = 5 }'
+    resolved = load_study(folder / "study.toml", [own])
+    (method,) = (p.method for p in resolved.points() if p.curve == "mine")
     records = study_input.read(resolved.spec, resolved.schema)
-    method = names["TopCoding"](most=5)  # type: ignore[operator]
     lines = method.protect(records, resolved.published, b"key").levels["Block"]
     assert (lines.value.max(), lines.upper[lines.value < 5].max()) == (5, 4)
+    again = resolved_study(resolved.spec.dump(), "a worker, in another folder")
+    assert {p.name for p in again.points()} == {p.name for p in resolved.points()}
+    with pytest.raises(SpecError, match="has no method 'TopKoding'"):
+        load_study(folder / "study.toml", [own.replace("Coding", "Koding")])
