@@ -95,6 +95,7 @@ OPENS_THE_TRUTH = {
     "das.risk.exposure",
     "das.jobs.mapping",
     "das.jobs.attacking",
+    "das.jobs.frontier_tasks",
     "das.making.counts",
     "das.making.sizes",
 }

@@ -225,7 +225,8 @@ class ReleaseRerun:
 
     @property
     def identity(self) -> dict[str, str | int]:
-        said = {"release": self.digest, "seed": self.seed, "version": __version__}
+        said: dict[str, str | int] = {"release": self.digest, "seed": self.seed}
+        said["version"] = __version__
         below = {} if self.earlier is None else {EARLIER: digest_of(self.earlier)}
         return {**said, **below}
 
