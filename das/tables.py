@@ -281,7 +281,7 @@ def table(asked: Tabulation, schema: Schema) -> Table:
         ]
     else:
         query = schema.query(asked.query)
-        groups = ([np.asarray(g.index) == i for i in range(len(g.groups))] for g in query.groupings)
+        groups = ([g.group_of == i for i in range(len(g.groups))] for g in query.groupings)
         answers = (_both(of, box) for box in product(*groups))
         kept = (
             x

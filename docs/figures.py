@@ -38,6 +38,7 @@ from das.model.sdhc.measured import MeasuredRegions, variances
 from das.model.sdhc.tables import answers, column
 from das.model.states import STATES
 from das.noise import discrete_gaussian, discrete_laplace
+from das.protect.permutation import conditional_epsilon
 from das.release.sdhc_from_dhc import summed, used
 from das.sdhc.least_squares import estimated
 from das.spec import parse
@@ -54,6 +55,7 @@ __all__ = [
     "achieved_precision",
     "assessed",
     "change",
+    "conditional_epsilon",
     "curve",
     "dhc",
     "discrete_gaussian",

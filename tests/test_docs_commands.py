@@ -68,6 +68,8 @@ BRIEF = {
 #: Not run here, and why.
 LEFT_OUT = {
     "data fetch": "needs the network",
+    "US_Person_PL_PROD": "needs the Bureau's files; tests/files/measurements has others like them",
+    "runs/2020": "is made from the Bureau's files; tests/release has such a comparison",
     "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
     "s3://": "needs a store; tests/end_to_end/test_stores.py has one",
     "xargs": "needs jobs; tests/cli/test_cli_tasks.py has them",

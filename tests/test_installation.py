@@ -81,6 +81,7 @@ def test_a_command_loads_no_library_before_it_is_used() -> None:
     """
     drawing = {
         "das.cli.accuracy",
+        "das.cli.compare",
         "das.cli.data",
         "das.cli.maps",
         "das.cli.nmf",

@@ -50,8 +50,8 @@ COMMANDS = {
     "map": ("das.cli.maps", "Draw a number for each unit on a map, with your boundaries."),
     "evaluate": ("das.cli.accuracy", "Recompute the errors of a finished run (confidential)."),
     "compare": (
-        "das.cli.accuracy",
-        "Compare noisy measurements with published counts (confidential), or two releases.",
+        "das.cli.compare",
+        "Compare a run with published counts, with its own truth (confidential), or with another.",
     ),
     "sweep": (
         "das.cli.accuracy",

@@ -14,17 +14,18 @@ import click
 
 from das.accounting import source_list
 from das.accounting.codec import json_schema, plain
+from das.accounting.document import Statement
 from das.accounting.invariant_neighbours import ANY, INVARIANT_NEIGHBOURS
 from das.accounting.quoted import USUAL
 from das.accounting.relations import PERSONS
 from das.accounting.statement import account as account_of
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console
-from das.cli.joint_account import is_list, show_joint
+from das.cli.joint_account import is_list, of_sources
 from das.cli.options import (
     PATH,
     exact_delta,
     guarded,
-    json_option,
     key_option,
     load_any,
     run_options,
@@ -96,15 +97,10 @@ def account() -> None:
     metavar="N",
     help=f"With several sources: the most persons of a household.  [default: {PERSONS}]",
 )
-@json_option
-@guarded
+@answering
 def show(
-    sources: tuple[Path, ...],
-    changes: tuple[str, ...],
-    delta: str | None,
-    persons: int | None,
-    as_json: bool,
-) -> None:
+    sources: tuple[Path, ...], changes: tuple[str, ...], delta: str | None, persons: int | None
+) -> CommandAnswer:
     """Print the privacy account of a configuration, or of a run's measurements (after comparing
     its measurement files with the ledger).
 
@@ -120,18 +116,17 @@ def show(
                 where="--set",
                 remedy="leave it out, or change a copy of the configuration",
             )
-        show_joint(sources, at or USUAL, persons or PERSONS, as_json)
-        return
+        return of_sources(sources, at or USUAL, persons or PERSONS)
     if persons is not None:
         raise UserError(
             "this is for several sources",
             where="--persons",
             remedy="name two sources or more, or a list of sources such as census-2020",
         )
-    show_one(sources[0], changes, at, as_json)
+    return _of_one(sources[0], changes, at)
 
 
-def show_one(source: Path, changes: tuple[str, ...], at: Fraction | None, as_json: bool) -> None:
+def _of_one(source: Path, changes: tuple[str, ...], at: Fraction | None) -> CommandAnswer:
     """The account of one configuration or run."""
     draws: dict[str, Sequence[PlannedMeasurement]]
     if source.is_dir():
@@ -152,15 +147,13 @@ def show_one(source: Path, changes: tuple[str, ...], at: Fraction | None, as_jso
     terms = spec.terms if at is None else replace(spec.terms, delta=at)
     warning = WARNING if source.is_dir() else PLANNED
     out = account_of(terms, draws)
-    if as_json:
-        click.echo(
-            json.dumps(
-                marked({"name": spec.run.name} | plain(out), spec.run.private, warning), indent=2
-            )
-        )
-    else:
+
+    def for_a_reader() -> None:
         warn(spec.run.private, warning)
         console().print(account_tables(spec.run.name, out, spec.run.private))
+
+    data = {"name": spec.run.name} | plain(out)
+    return CommandAnswer(marked(data, spec.run.private, warning), for_a_reader)
 
 
 @account.command()
@@ -188,8 +181,7 @@ def show_one(source: Path, changes: tuple[str, ...], at: Fraction | None, as_jso
     help="The release must be signed by a key of this list: an allowed_signers file of ssh-keygen.",
 )
 @run_options
-@json_option
-@guarded
+@answering
 def verify(
     run_dir: Path,
     recompute: bool,
@@ -197,8 +189,7 @@ def verify(
     signer: Path | None,
     workers: int,
     quiet: bool,
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """Check the privacy statement of a release from its published files alone. Compares the
     measurements with the ledger, and invariants, microdata and tables with each other.
     Recomputes every cost and epsilon. Checks the digests, and any signature."""
@@ -210,26 +201,28 @@ def verify(
 
         with Live(quiet) as progress:
             check_recomputed(release, found, workers=workers, progress=progress)
-    if as_json:
-        shown = ("rho", "epsilon", "digests", "neighbours_of", ANY, INVARIANT_NEIGHBOURS)
-        out = {"right": True, "draws": len(said.ledger)} | {
-            k: v for k, v in plain(said).items() if k in shown
-        }
-        out |= {
-            "recomputed": recompute,
-            "not_checked": list(dict.fromkeys(found.left)),
-            "signed": signed.there,
-            "signer": signed.by,
-        }
-        click.echo(json.dumps(marked(out, said.private)))
-        return
+    shown = ("rho", "epsilon", "digests", "neighbours_of", ANY, INVARIANT_NEIGHBOURS)
+    out = {"right": True, "draws": len(said.ledger)} | {
+        k: v for k, v in plain(said).items() if k in shown
+    }
+    out |= {
+        "recomputed": recompute,
+        "not_checked": list(dict.fromkeys(found.left)),
+        "signed": signed.there,
+        "signer": signed.by,
+    }
+    recounted = checked(found, publication_of(release).recounted, recompute, signed.by)
+    text = f"{recounted}\n  {signed.says}"
+    return CommandAnswer(marked(out, said.private), lambda: _print_verified(said, text))
+
+
+def _print_verified(said: Statement, checks: str) -> None:
     warn(said.private)
     click.echo(
         f"{len(said.ledger)} draws, {len(said.digests)} digests: the privacy statement is right; "
         f"total {said.total} (about {float(said.total):.6g})"
     )
-    click.echo(checked(found, publication_of(release).recounted, recompute, signed.by))
-    click.echo(f"  {signed.says}")
+    click.echo(checks)
     target_delta = said.target.delta if said.target else None
     lines = promises_of(said, said.neighbours, said.private, target_delta)
     console().print("\n".join(lines), highlight=False)

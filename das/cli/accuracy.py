@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 
-from das.cli.agreement import print_agreement
-from das.cli.console import CONFIDENTIAL, console, records_table
+from das.cli.agreement import agreement_answer
+from das.cli.answer import CommandAnswer, answering
+from das.cli.console import console, records_table
 from das.cli.interruption import optional, repeated, resumable
-from das.cli.options import (
-    OUT,
-    PATH,
-    config_argument,
-    guarded,
-    json_option,
-    load_any,
-    run_options,
-    warn,
-)
+from das.cli.options import OUT, PATH, config_argument, load_any, run_options, warn
 from das.cli.register_options import again_in, register_options
 from das.cli.running import print_errors
-from das.cli.shown import compare_table, two_table
 from das.engine.display import Live
 from das.errors import UserError
-from das.evaluate import compared
 from das.files import rows_csv
-from das.files.atomic import write_text
 from das.files.provenance import privacy_of
-from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory
-from das.jobs.comparing import TwoLosses, compare_two
 from das.jobs.sweep import sweep as run_sweep
 from das.making import evaluating, series_of
 from das.making.work import RunInput
-from das.model.error_rows import Comparison, CoverageRow, TableRow
+from das.model.error_rows import CoverageRow, TableRow
 from das.model.exact import exact
-from das.model.kinds import kind_of
 from das.model.not_private import marked, marked_rows
 from das.model.post_processing import METHODS
 from das.release.outcome import Outcome
 from das.release.publications import publication, publication_of, require
-from das.release.sources import source_of
-from das.report.compare import compare_page
-from das.report.facts import titles
-from das.report.privacy import bound
 from das.spec import Specification
 from das.truth.assessment import INTERVALS
 from das.truth.registering import RegisterOptions
@@ -71,9 +52,8 @@ from das.truth.registering import RegisterOptions
         "release, or a folder of tables such as P17_Block.csv."
     ),
 )
-@json_option
-@guarded
-def evaluate(run_dir: Path, areas: Path | None, agreement: bool, as_json: bool) -> None:
+@answering
+def evaluate(run_dir: Path, areas: Path | None, agreement: bool) -> CommandAnswer:
     """Recompute the errors of a finished run (needs its confidential part).
 
     Writes errors.csv, tables.csv and impossible.csv to confidential/evaluation, and
@@ -85,19 +65,20 @@ def evaluate(run_dir: Path, areas: Path | None, agreement: bool, as_json: bool) 
                 where="--areas",
                 remedy="leave one of them out",
             )
-        print_agreement(run_dir, as_json)
-        return
+        return agreement_answer(run_dir)
     directory = RunDirectory(run_dir)
     require(publication_of(directory.release), "evaluate", run_dir)
     directory.require_truth()
     made, private = evaluating(directory).evaluated(directory, areas), privacy_of(run_dir)
     outcome = Outcome(directory, private=private, **made)
-    if as_json:
-        rows = {u: marked_rows(map(vars, rs), private) for u, rs in outcome.rows.items()}
-        click.echo(json.dumps(rows))
-        return
-    warn(private)
+    rows = {u: marked_rows(map(vars, rs), private) for u, rs in outcome.rows.items()}
+    return CommandAnswer(rows, lambda: _print_evaluated(outcome, areas))
+
+
+def _print_evaluated(outcome: Outcome, areas: Path | None) -> None:
+    warn(outcome.private)
     print_errors(outcome)
+    directory = outcome.directory
     folder, screen = directory.errors.parent, console()
     if areas is not None:
         title = f"Errors of areas: {areas.stem} (confidential)"
@@ -147,108 +128,6 @@ def _of_areas(folder: Path, kind: str) -> list[dict[str, Any]]:
 
 
 @click.command()
-@click.argument("run_dir", metavar="A", type=PATH)
-@click.argument("other", metavar="[B]", type=PATH, required=False)
-@click.option(
-    "--truth",
-    type=PATH,
-    help="With B: the run that has the truth. Default: A or B, if it is a run.",
-)
-@json_option
-@guarded
-def compare(run_dir: Path, other: Path | None, truth: Path | None, as_json: bool) -> None:
-    """For one run: errors of the noisy measurements and of the published counts, by level, query
-    and size of the count. Also drawn in confidential/compare.html; for other universes than the
-    first in compare-<universe>.html. For the DHC, whose answers are measured on demand, published
-    counts are compared with what the noise must give.
-
-    For two runs, releases or estimates A and B: the errors of both, by level and query, if the
-    truth is available. They are written with the other errors of the run that has it. Otherwise:
-    how their published counts differ. Also epsilon of both, by who is compared and what changes."""
-    if other is not None:
-        _compare_two(run_dir, other, truth, as_json)
-    elif truth is not None:
-        raise UserError("goes with two estimates, A and B", where="--truth")
-    else:
-        _compare_one(run_dir, as_json)
-
-
-def _compare_two(a: Path, b: Path, truth: Path | None, as_json: bool) -> None:
-    two = compare_two(a, b, truth)
-    if as_json:
-        said = {
-            "a": str(a),
-            "b": str(b),
-            "one_noise": two.one_noise,
-            "truth": str(two.truth) if two.truth else None,
-            "epsilon": [vars(r) for r in two.losses],
-            "rows": {u: [vars(r) for r in rows] for u, rows in two.rows.items()},
-        }
-        click.echo(json.dumps(marked(said, two.private)))
-        return
-    warn(two.private)
-    click.echo(
-        f"A is {a}, B is {b}: estimates of {'the same' if two.one_noise else 'different'} noisy"
-        " measurements."
-    )
-    if two.truth:
-        console().print(CONFIDENTIAL, style="bold", highlight=False)
-    what = "errors" if two.truth else "published counts, B against A"
-    for u, rows in two.rows.items():
-        console().print(two_table(rows, f"{kind_of(u).records.capitalize()}: {what}"))
-    if two.losses:
-        title = "Epsilon: a smaller one protects better"
-        console().print(records_table(title, [_two_losses(r) for r in two.losses]))
-    for path in two.written:
-        click.echo(f"written: {path}")
-
-
-def _two_losses(r: TwoLosses) -> dict[str, str]:
-    return {"between": r.between, "of": r.what, "A": bound(r.a), "B": bound(r.b)}
-
-
-def _compare_one(run_dir: Path, as_json: bool) -> None:
-    directory = RunDirectory(run_dir)
-    directory.require_truth()
-    source, private = source_of(directory.release, "compare"), privacy_of(run_dir)
-    every = {
-        u.name: compared(errors_csv.read(directory.errors_of(u.name))) for u in source.universes
-    }
-    called, pages = str(directory.read_manifest()["name"]), []
-    for u in source.universes:
-        pages.append(directory.confidential / f"{u.kind.file('compare')}.html")
-        words = titles(u.schema, {r.query for r in every[u.name]})
-        write_text(pages[-1], compare_page(every[u.name], called, private, words))
-    if as_json:
-        click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in every.items()}))
-        return
-    warn(private)
-    console().print(CONFIDENTIAL, style="bold", highlight=False)
-    first = next(iter(every.values()))
-    for name, rows in every.items():
-        title = (
-            "Noisy measurements against published counts"
-            if rows is first
-            else kind_of(name).records.capitalize()
-        )
-        console().print(compare_table([r for r in rows if r.bin == "all"], title))
-    console().print(
-        compare_table(_by_size(first), "By size of the true count: coarsest and finest query")
-    )
-    click.echo("written: " + "\n         ".join(map(str, pages)))
-
-
-def _by_size(rows: list[Comparison]) -> list[Comparison]:
-    """Every class of the true count, of the first and the last query of each level."""
-    out = []
-    for level in dict.fromkeys(r.level for r in rows):
-        here = [r for r in rows if r.level == level and r.bin != "all"]
-        ends = {here[0].query, here[-1].query}
-        out += [r for r in here if r.query in ends]
-    return out
-
-
-@click.command()
 @config_argument
 @click.option("--rho", "budgets", metavar="R1,R2,...", help="Budgets, exact: 1/10,1,293764/114921.")
 @click.option(
@@ -286,8 +165,7 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
 )
 @register_options
 @run_options
-@json_option
-@guarded
+@answering
 def sweep(
     config: Path,
     changes: tuple[str, ...],
@@ -301,8 +179,7 @@ def sweep(
     register: RegisterOptions | None,
     workers: int,
     quiet: bool,
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """Run a configuration at several budgets and draw curves of accuracy against privacy.
 
     Give the budgets by --rho or, for any publication, by --times.
@@ -344,11 +221,12 @@ def sweep(
         "statement": swept.statement,
     }
     written = {name: str(path) for name, path in files.items() if path is not None}
-    if as_json:
-        click.echo(json.dumps(marked(written, spec.run.private)))
-    else:
+
+    def show() -> None:
         warn(spec.run.private)
         click.echo("written: " + "\n         ".join(written.values()))
+
+    return CommandAnswer(marked(written, spec.run.private), show)
 
 
 def _budgets(spec: Specification, budgets: str | None, multiples: str | None) -> list[Fraction]:

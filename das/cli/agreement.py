@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import click
-
+from das.cli.answer import CommandAnswer
 from das.cli.console import console, records_table
 from das.cli.options import warn
 from das.files.provenance import privacy_of
@@ -17,18 +15,19 @@ from das.model.not_private import marked_rows
 from das.release.agreeing import agreement_of
 
 
-def print_agreement(path: Path, as_json: bool) -> None:
-    """A table for each level, or all rows as JSON. Raises as
+def agreement_answer(path: Path) -> CommandAnswer:
+    """A table for each level, or all rows. Raises as
     :func:`das.release.agreeing.agreement_of` does."""
     rows, private = agreement_of(release_of(path)), privacy_of(path)
-    if as_json:
-        click.echo(json.dumps(marked_rows(map(vars, rows), private)))
-        return
-    warn(private)
-    for level in dict.fromkeys(r.level for r in rows):
-        of = [r for r in rows if r.level == level]
-        title = f"{level}: persons and households of {max(r.units for r in of):,} units"
-        console().print(records_table(title, [_shown(r) for r in of]))
+
+    def show() -> None:
+        warn(private)
+        for level in dict.fromkeys(r.level for r in rows):
+            of = [r for r in rows if r.level == level]
+            title = f"{level}: persons and households of {max(r.units for r in of):,} units"
+            console().print(records_table(title, [_shown(r) for r in of]))
+
+    return CommandAnswer(marked_rows(map(vars, rows), private), show)
 
 
 def _shown(row: AgreementRow) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
+from das.cli.answer import CommandAnswer, print_answer
 from das.cli.options import OUT, PATH, coverage_option, guarded, json_option, say_notes, warn
 from das.errors import UserError
 from das.files import area_rows, atomic
@@ -20,6 +21,7 @@ from das.files.release import place_search
 from das.files.run.run_directory import release_of
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
+from das.model.not_private import Private
 from das.release.area_counts import counts
 from das.release.area_statistics import ComputedStatistic, statistics, unasked
 from das.release.replicate_source import ENOUGH, ReleaseSource
@@ -122,14 +124,10 @@ def area(
         atomic.write_text(page, area_page.page(source, found))
     elif out is not None:
         area_rows.write(out, areas.kind, coverage, rows, private=private)
-    if as_json:
-        click.echo(area_rows.as_json(areas.kind, coverage, rows, private=private))
-    elif out is None:
-        from das.cli.console import console, records_table
-
-        warn(private)
-        console().print(
-            records_table(f"{areas.kind}: intervals at {100 * coverage:g} %", _shown(rows))
+    if as_json or out is None:
+        data = area_rows.as_data(areas.kind, coverage, rows, private=private)
+        print_answer(
+            CommandAnswer(data, lambda: _print(areas.kind, coverage, rows, private)), as_json
         )
     if not called:
         _said(source, areas)
@@ -141,6 +139,13 @@ def area(
     if out is not None and not as_json:
         warn(private)
         click.echo(f"written: {out} ({len(areas):,} areas)")
+
+
+def _print(kind: str, coverage: float, rows: Sequence[AreaRow], private: Private) -> None:
+    from das.cli.console import console, records_table
+
+    warn(private)
+    console().print(records_table(f"{kind}: intervals at {100 * coverage:g} %", _shown(rows)))
 
 
 def _chosen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
+from das.cli.answer import CommandAnswer
 from das.cli.console import console, records_table
 from das.cli.options import warn_of
 from das.engine import Silent
@@ -28,17 +28,14 @@ NOTE = (
 FIGURES = ("topdown", "full_information", "estimate")
 
 
-def show_areas(
-    spec: RunSpec, universe: str, listed: Path, paths: Sequence[Path], as_json: bool
-) -> None:
+def of_areas(spec: RunSpec, universe: str, listed: Path, paths: Sequence[Path]) -> CommandAnswer:
+    """How well the areas of a list would be known."""
     found = planned(spec, paths, universe, listed, Silent())
-    if as_json:
-        click.echo(
-            json.dumps(
-                marked(_said(found, spec, universe), spec.run.private, PLANNED), ensure_ascii=False
-            )
-        )
-        return
+    data = marked(_said(found, spec, universe), spec.run.private, PLANNED)
+    return CommandAnswer(data, lambda: _print(found, spec, universe))
+
+
+def _print(found: AreaPlan, spec: RunSpec, universe: str) -> None:
     warn_of(spec)
     console().print(
         records_table(

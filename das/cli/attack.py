@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Any
 
 import click
 
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
-from das.cli.options import PATH, guarded, json_option, warn
+from das.cli.options import PATH, warn
 from das.errors import UserError
 from das.files import atomic
 from das.files.atomic import write_json
@@ -29,9 +29,8 @@ from das.risk.score import Report, Score
 @click.option(
     "--figure", type=PATH, help="Draw all runs into this file: .svg, .pdf or .png (confidential)."
 )
-@json_option
-@guarded
-def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
+@answering
+def attack(runs: Sequence[Path], figure: Path | None) -> CommandAnswer:
     """Reconstruct everybody's record from the published tables of finished runs, and compare it
     with the truth.
     """
@@ -57,21 +56,17 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
                 where=figure,
                 remedy="choose another --figure",
             ) from None
-    if as_json:
-        every = zip(runs, reports, strict=True)
-        click.echo(
-            json.dumps([row for run, r in every for row in marked_rows([asdict(r)], private[run])])
-        )
-        return
-    warn(weakest(private.values()))
-    console().print(
-        records_table(
-            "Records recovered from the published tables (confidential)",
-            [line for r in reports for line in _lines(r)],
-        )
-    )
-    for run in runs:
-        click.echo(f"written: {RunDirectory(run).confidential / 'risk' / 'attack.json'}")
+    every = zip(runs, reports, strict=True)
+    data = [row for run, r in every for row in marked_rows([asdict(r)], private[run])]
+
+    def show() -> None:
+        warn(weakest(private.values()))
+        title = "Records recovered from the published tables (confidential)"
+        console().print(records_table(title, [line for r in reports for line in _lines(r)]))
+        for run in runs:
+            click.echo(f"written: {RunDirectory(run).confidential / 'risk' / 'attack.json'}")
+
+    return CommandAnswer(data, show)
 
 
 def _lines(r: Report) -> list[dict[str, Any]]:

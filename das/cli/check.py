@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import prod
@@ -15,8 +14,9 @@ from das.accounting.codec import plain
 from das.accounting.document import Promises
 from das.accounting.statement import promises
 from das.cli import redundant
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console
-from das.cli.options import PATH, config_argument, guarded, json_option, load_any, say_notes, warn
+from das.cli.options import PATH, config_argument, load_any, say_notes, warn
 from das.cli.shown import class_of, plan_table, say_input
 from das.errors import UserError
 from das.making import outlook_of
@@ -39,9 +39,8 @@ from das.size import Size, refuse_beyond
         " Detailed DHC: how many records it has, which is confidential."
     ),
 )
-@json_option
-@guarded
-def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_json: bool) -> None:
+@answering
+def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...]) -> CommandAnswer:
     """Validate a configuration and print its plan: the cost, noise and margin of error of every
     query, and the size of the run.
 
@@ -58,25 +57,26 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
     found, spare = read.sizes, read.spare
     say_notes(read.notes)
     promise = promises(spec.terms, {u.name: u.plan.measurements for u in spec.universes})
-    if as_json:
-        out = _planned(spec, promise) | {"redundant": redundant.as_data(spare)}
-        out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
-        out |= {"input": dict(read.data)} if read.data else {}
-        click.echo(json.dumps(out, indent=2))
-        return
-    warn(spec.run.private, PLANNED)
-    plans = {u.name: u.plan for u in spec.universes}
-    target_delta = spec.terms.target.delta if spec.terms.target else None
-    console().print(plan_table(spec.run.name, plans, promise, spec.run.private, target_delta))
-    for line in (
-        *redundant.lines(spare, config),
-        *_impossible(given.listed_schemas),
-        *(_sized(size, bool(paths)) for size in found),
-    ):
-        click.echo(line)
-    if paths and found:
-        click.echo(_fits(found))
-    say_input(read)
+    out = _planned(spec, promise) | {"redundant": redundant.as_data(spare)}
+    out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
+    out |= {"input": dict(read.data)} if read.data else {}
+
+    def show() -> None:
+        warn(spec.run.private, PLANNED)
+        plans = {u.name: u.plan for u in spec.universes}
+        target_delta = spec.terms.target.delta if spec.terms.target else None
+        console().print(plan_table(spec.run.name, plans, promise, spec.run.private, target_delta))
+        for line in (
+            *redundant.lines(spare, config),
+            *_impossible(given.listed_schemas),
+            *(_sized(size, bool(paths)) for size in found),
+        ):
+            click.echo(line)
+        if paths and found:
+            click.echo(_fits(found))
+        say_input(read)
+
+    return CommandAnswer(out, show)
 
 
 def _fits(sizes: Sequence[Size]) -> str:

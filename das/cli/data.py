@@ -14,7 +14,7 @@ from das.cli.options import OUT, PATH, guarded, json_option, quiet_option
 from das.engine.display import Live
 from das.engine.progress import Progress
 from das.errors import UserError
-from das.files import fetch
+from das.files import fetch, fetch_nmf
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
 from das.files.simulators import detailed, dhc_files, nation
@@ -197,26 +197,95 @@ def _number(states: str | None) -> int:
 @guarded
 def list_(as_json: bool) -> None:
     """List the official files that `das data fetch` knows."""
+    every = [*((e.name, e.url) for e in fetch.catalog()), *fetch_nmf.catalog()]
     if as_json:
-        click.echo(
-            json.dumps([{"name": entry.name, "url": entry.url} for entry in fetch.catalog()])
-        )
+        click.echo(json.dumps([{"name": name, "url": url} for name, url in every]))
         return
-    for entry in fetch.catalog():
-        click.echo(f"{entry.name:20}  {entry.url}")
+    for name, url in every:
+        click.echo(f"{name:20}  {url}")
 
 
 @data.command("fetch")
 @click.argument("names", nargs=-1, required=True)
 @click.option("--out", type=OUT, required=True, help="Output folder; files already there are kept.")
+@click.option(
+    "--product",
+    "products",
+    type=click.Choice(list(fetch_nmf.PRODUCTS)),
+    multiple=True,
+    help="nmf-2020 only: which files; repeatable.  [default: persons, units]",
+)
+@click.option(
+    "--levels",
+    metavar="L1,L2",
+    help="nmf-2020 only: these levels.  [default: all; of the DHC: State,County]",
+)
+@click.option("--county", help="nmf-2020, DHC only: one county by its three digits, such as 007.")
+@click.option(
+    "--list", "only_list", is_flag=True, help="nmf-2020 only: print addresses and sizes; no more."
+)
+@click.option("--mirror", metavar="URL", help="A server with the same paths as the official one.")
 @json_option
 @quiet_option
 @guarded
-def fetch_(names: tuple[str, ...], out: Path, as_json: bool, quiet: bool) -> None:
-    """Download official files by name (see `das data list`), and check them."""
+def fetch_(
+    names: tuple[str, ...],
+    out: Path,
+    mirror: str | None,
+    as_json: bool,
+    quiet: bool,
+    **measured: Any,
+) -> None:
+    """Download official files by name (see `das data list`), and check them.
+
+    nmf-2020-ri: the noisy measurements of a state, for `das estimate --from`. The files are listed
+    first, with their size. An interrupted download goes on where it stopped."""
+    plain = [name for name in names if not name.startswith(fetch_nmf.FAMILY)]
+    wanted = _measurements([n for n in names if n not in plain], **measured)
+    paths: list[Path] = []
     with Live(quiet) as progress:
-        paths = fetch.fetch(names, out, progress=progress)
-    _print(paths, as_json)
+        for one in wanted:
+            files = fetch_nmf.listed(one, mirror or fetch_nmf.BUCKET)
+            _say_files(one, files, measured["only_list"], mirror or fetch_nmf.BUCKET)
+            if not measured["only_list"]:
+                paths.append(fetch_nmf.fetch(one, files, out, mirror or fetch_nmf.BUCKET, progress))
+        if not measured["only_list"]:
+            paths += fetch.fetch(plain, out, base_url=mirror, progress=progress)
+    if not measured["only_list"]:
+        _print(paths, as_json)
+
+
+def _measurements(
+    names: Sequence[str],
+    products: tuple[str, ...],
+    levels: str | None,
+    county: str | None,
+    only_list: bool,
+) -> list[fetch_nmf.NmfRequest]:
+    """What is wanted of the noisy measurement files."""
+    if not names and (products or levels or county or only_list):
+        raise UserError(
+            "goes with noisy measurement files",
+            where="--product, --levels, --county, --list",
+            remedy="name a state's, such as nmf-2020-ri",
+        )
+    chosen = tuple(levels.split(",")) if levels else ()
+    return [
+        fetch_nmf.NmfRequest(fetch_nmf.state_of(name), product, chosen, county)
+        for name in names
+        for product in products or ("persons", "units")
+    ]
+
+
+def _say_files(
+    wanted: fetch_nmf.NmfRequest, files: Sequence[fetch_nmf.BucketFile], every: bool, base_url: str
+) -> None:
+    """How much it is, on stderr; with ``every`` each address and size, as the result."""
+    if every:
+        for file in files:
+            click.echo(f"{file.size:>13,}  {base_url.rstrip('/')}/{file.key}")
+    size = sum(file.size for file in files) / 1e6
+    click.echo(f"das: {wanted.folder}: {len(files):,} files, {size:,.1f} MB", err=True)
 
 
 def _print(paths: Sequence[Path], as_json: bool) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from das.cli.options import OUT, PATH, guarded, json_option, warn
+from das.cli.answer import CommandAnswer, answering
+from das.cli.options import OUT, PATH, warn
 from das.files.run.run_directory import release_of
 from das.model.not_private import marked
 from das.release.group_estimates import estimate as estimated
@@ -26,18 +26,18 @@ from das.release.groups import open_groups
     "--integers", is_flag=True, help="Also nonnegative integers that add up: the column COUNT."
 )
 @click.option("--csv", is_flag=True, help="Also write each part as CSV.")
-@json_option
-@guarded
-def estimate(release: Path, out: Path, integers: bool, csv: bool, as_json: bool) -> None:
+@answering
+def estimate(release: Path, out: Path, integers: bool, csv: bool) -> CommandAnswer:
     """Estimate all groups of a RUN or release from its measurements: values that add up, with
     standard errors and 95 % intervals.
     """
     opened = open_groups(release_of(release))
     rows, private = estimated(opened, out, integers=integers, csv=csv), opened.spec.run.private
-    if as_json:
-        click.echo(json.dumps(marked({"out": str(out), "rows": rows}, private)))
-        return
-    warn(private)
-    for kind, n in rows.items():
-        click.echo(f"  {kind}: {n:,} rows")
-    click.echo(f"written: {out}")
+
+    def show() -> None:
+        warn(private)
+        for kind, n in rows.items():
+            click.echo(f"  {kind}: {n:,} rows")
+        click.echo(f"written: {out}")
+
+    return CommandAnswer(marked({"out": str(out), "rows": rows}, private), show)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite
@@ -12,8 +11,9 @@ from typing import Any
 import click
 
 from das.accounting.fields import decimal
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
-from das.cli.options import PATH, exact_delta, exact_option, guarded, json_option
+from das.cli.options import PATH, exact_delta, exact_option
 from das.detailed.alternatives import fewer_codes, stage_errors
 from das.detailed.losses import GroupLoss, loss, losses
 from das.detailed.planning import COVERAGE, LevelOutlook, outlooks, planned, published_at_all, sizes
@@ -96,8 +96,7 @@ def read(folder: Path, product: str) -> Parameters:
     help="Margins of error at the same budgets if fewer race codes are read.",
 )
 @click.option("--delta", metavar="D", help="State epsilon at this delta. Default: 1e-10.")
-@json_option
-@guarded
+@answering
 def plan(
     folder: Path,
     product: str,
@@ -108,8 +107,7 @@ def plan(
     shares: tuple[str, ...],
     codes: bool,
     delta: str | None,
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """Show the margins of error, thresholds and privacy loss of the Detailed DHC, or the budgets
     for margins of error.
 
@@ -139,20 +137,16 @@ def plan(
         "race_codes": _fewer(last, coverage) if codes else [],
     }
     rows = {name: _described(o, coverage, at) for name, o in options.items()}
-    if as_json:
-        click.echo(
-            json.dumps(
-                {"product": product, "coverage": coverage, "delta": str(at), "options": rows}
-                | {k: v for k, v in more.items() if v},
-                indent=2,
-            )
-        )
-        return
-    for name, option in options.items():
-        _show(option, rows[name], name if len(options) > 1 else product, coverage, at)
-    for title, found in more.items():
-        if found:
-            console().print(records_table(TITLES[title], _merged(found)))
+    said = {"product": product, "coverage": coverage, "delta": str(at), "options": rows}
+
+    def show() -> None:
+        for name, option in options.items():
+            _show(option, rows[name], name if len(options) > 1 else product, coverage, at)
+        for title, found in more.items():
+            if found:
+                console().print(records_table(TITLES[title], _merged(found)))
+
+    return CommandAnswer(said | {k: v for k, v in more.items() if v}, show)
 
 
 TITLES = {

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
 from das.cli.detailed_plan import read
-from das.cli.options import PATH, guarded, json_option
+from das.cli.options import PATH
 from das.detailed.membership import DisclosureBySize, Membership, disclosures, membership
 from das.model.adaptive import PRODUCTS
 
@@ -33,9 +33,8 @@ PERSONS = {
     show_default=True,
     help="Which statistics.",
 )
-@json_option
-@guarded
-def risk(folder: Path, product: str, as_json: bool) -> None:
+@answering
+def risk(folder: Path, product: str) -> CommandAnswer:
     """What an intruder learns about one person, and about the size of a group, from a release with
     these PARAMETERS.
 
@@ -53,15 +52,9 @@ def risk(folder: Path, product: str, as_json: bool) -> None:
         for plan in parameters.plans(run)
         for s in disclosures(plan, parameters.chance)
     ]
-    if as_json:
-        members = [{"who": who, **_row(m)} for who, m in found]
-        click.echo(
-            json.dumps(
-                {"product": product, "membership": members, "sizes": [asdict(s) for s in seen]}
-            )
-        )
-        return
-    _show(found, seen)
+    members = [{"who": who, **_row(m)} for who, m in found]
+    data = {"product": product, "membership": members, "sizes": [asdict(s) for s in seen]}
+    return CommandAnswer(data, lambda: _show(found, seen))
 
 
 def _show(found: Sequence[tuple[str, Membership]], seen: Sequence[DisclosureBySize]) -> None:

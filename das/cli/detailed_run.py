@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from das.cli.answer import CommandAnswer, answering
 from das.cli.interruption import optional
 from das.cli.options import (
     PATH,
@@ -55,9 +55,8 @@ totals_option = click.option(
 @click.argument("data", type=PATH)
 @product_option
 @totals_option
-@json_option
-@guarded
-def check(parameters: Path, data: Path, product: str, totals: Path | None, as_json: bool) -> None:
+@answering
+def check(parameters: Path, data: Path, product: str, totals: Path | None) -> CommandAnswer:
     """Check the folders PARAMETERS and DATA, report all faults at once, and say what would be
     measured.
 
@@ -66,10 +65,7 @@ def check(parameters: Path, data: Path, product: str, totals: Path | None, as_js
     spec = of_folders(parameters, data, product, totals)
     found = outlook_of(spec, RunInput())
     say_notes(found.notes)
-    if as_json:
-        click.echo(json.dumps(found.data))
-    else:
-        say_input(found)
+    return CommandAnswer(found.data, lambda: say_input(found))
 
 
 @click.command()

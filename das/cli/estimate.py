@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from das.cli.options import PATH, guarded, json_option, run_options, say_notes, warn
 from das.cli.running import summary
 from das.engine.display import Live
+from das.engine.progress import Progress
+from das.files.measurements import outside_totals
+from das.files.measurements.outside import NOTHING, Outside
+from das.files.readers import published_pl94
 from das.files.run.run_directory import release_of
 from das.model.not_private import marked
 from das.model.post_processing import METHODS
@@ -39,6 +45,23 @@ from das.release.public_counts import AFTERWARDS
     metavar="KEY=VALUE",
     help=f"Change a key of {', '.join(AFTERWARDS)}, such as estimation.tolerance=1.",
 )
+@click.option(
+    "--totals",
+    type=PATH,
+    help=(
+        "Exact totals of the states, for files in the Bureau's layout, which have none: a table"
+        " (CSV or Parquet) with the columns geocode, such as 44, and value."
+    ),
+)
+@click.option(
+    "--published",
+    type=PATH,
+    multiple=True,
+    help=(
+        "Redistricting files (P.L. 94-171) of the same states: exact totals of states, names of"
+        " places, and areas such as cities, for files in the Bureau's layout; repeatable."
+    ),
+)
 @run_options
 @json_option
 @guarded
@@ -50,21 +73,23 @@ def estimate(
     workers: int,
     quiet: bool,
     as_json: bool,
+    **beside: Any,
 ) -> None:
     """Do everything after measurement, from a release's noisy measurements alone.
 
     The input is a release of ours, or redistricting measurement files of persons or housing units
     in the Bureau's layout (US.parquet/DPQuery/..., State.parquet/...). Such files need nothing
-    else: spine, variances and constraints are read from them, and written with the result.
+    else: spine, variances and constraints are read from them, and written with the result. The
+    files of some states are enough: levels above parts that are missing are left out, with a note.
 
-    The output is a complete release, and every command works on it. It has the original's
-    measurements (linked, where the disk can), ledger and privacy statement.
+    The output is a complete release with the original's measurements (linked, where the disk can),
+    ledger and privacy statement. Every command works on it.
     """
     changes = (*changes, *([f"estimation.method={method}"] if method else ()))
     with Live(quiet) as progress:
-        outcome = estimate_from(
-            release_of(release), out, changes=changes, workers=workers, progress=progress
-        )
+        known = _outside(**beside, progress=progress)
+        start = partial(estimate_from, release_of(release), out, workers=workers)
+        outcome = start(changes=changes, progress=progress, outside=known)
     say_notes(outcome.notes)
     if as_json:
         found = summary(outcome) | {"notes": outcome.notes}
@@ -74,3 +99,11 @@ def estimate(
     click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
     for sentence in outcome.cost:
         click.echo(f"  {sentence}")
+
+
+def _outside(totals: Path | None, published: tuple[Path, ...], progress: Progress) -> Outside:
+    """What is known of places besides the measurements."""
+    given = None if totals is None else outside_totals.read(totals)
+    if published:
+        return Outside.of_published(published_pl94.read(published, progress=progress), given)
+    return NOTHING if given is None else Outside(given)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from das.cli.options import PATH, coverage_option, guarded, json_option, run_options, warn
+from das.cli.answer import CommandAnswer, answering
+from das.cli.options import PATH, coverage_option, run_options, warn
 from das.engine.display import Live
 from das.files.release.replicates import MANIFEST
 from das.files.run.ledger import INTERVALS
@@ -78,11 +80,19 @@ from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS,
     help="Seed of the replicates' noise. It is public, and unrelated to the release's noise.",
 )
 @click.option(
+    "--earlier",
+    type=PATH,
+    metavar="RUN",
+    help=(
+        "For the DHC: the redistricting RUN or release whose counts it keeps. The intervals then "
+        "cover the errors of these counts, too."
+    ),
+)
+@click.option(
     "--resume", is_flag=True, help="Continue an interrupted command; refused if there is none."
 )
 @run_options
-@json_option
-@guarded
+@answering
 def intervals(
     release: Path | None,
     published: Path | None,
@@ -93,11 +103,11 @@ def intervals(
     levels: tuple[str, ...],
     out: Path | None,
     seed: int | None,
+    earlier: Path | None,
     resume: bool,
     workers: int,
     quiet: bool,
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """An interval for every published count of a RUN or release, from the release alone.
 
     Runs the algorithm again on the published counts, with fresh public noise; this costs no
@@ -114,22 +124,27 @@ def intervals(
             tables=tables,
             levels=levels,
             seed=seed,
+            earlier=earlier,
             workers=workers,
             resume=resume,
             progress=progress,
         )
-    _show(out or release_of(release or Path()) / INTERVALS, rows, as_json)
+    return _made(out or release_of(release or Path()) / INTERVALS, rows)
 
 
-def _show(out: Path, rows: dict[str, int], as_json: bool) -> None:
+def _made(out: Path, rows: dict[str, int]) -> CommandAnswer:
     manifest = read_json(out / MANIFEST)
     page = {"page": str(out / PAGE)} if (out / PAGE).is_file() else {}
-    if as_json:
-        keys = ("replicates", "coverage", "rule", "seed")
-        said = {key: manifest[key] for key in keys if key in manifest}
-        told = {"out": str(out)} | said | {"rows": rows} | page
-        click.echo(json.dumps(marked(told, manifest["private"])))
-        return
+    keys = ("replicates", "coverage", "rule", "seed")
+    said = {key: manifest[key] for key in keys if key in manifest}
+    told = {"out": str(out)} | said | {"rows": rows} | page
+    data = marked(told, manifest["private"])
+    return CommandAnswer(data, lambda: _show(out, rows, manifest, page))
+
+
+def _show(
+    out: Path, rows: Mapping[str, int], manifest: Mapping[str, Any], page: Mapping[str, str]
+) -> None:
     warn(manifest["private"])
     for name, n in rows.items():
         click.echo(f"  {name}: {n:,} intervals")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +9,6 @@ from fractions import Fraction
 from math import ceil
 from pathlib import Path
 
-import click
 from rich.table import Table
 
 from das.accounting.codec import plain
@@ -24,6 +22,7 @@ from das.accounting.sources import (
     PrivacySource,
     joint_account,
 )
+from das.cli.answer import CommandAnswer
 from das.cli.console import console
 from das.cli.options import load_any, warn
 from das.errors import DasError
@@ -38,8 +37,8 @@ def is_list(given: Path) -> bool:
     return not given.is_dir() and (given.suffix == ".json" or str(given) in packaged.accounts())
 
 
-def show_joint(given: Sequence[Path], delta: Fraction, persons: int, as_json: bool) -> None:
-    """Print the account of all together."""
+def of_sources(given: Sequence[Path], delta: Fraction, persons: int) -> CommandAnswer:
+    """The account of all together."""
     named = relations(persons)
     reader = SourceReader(named)
     each = [_named(path, reader) for path in given]
@@ -47,11 +46,7 @@ def show_joint(given: Sequence[Path], delta: Fraction, persons: int, as_json: bo
     says = tuple(dict.fromkeys(line for one in each for line in one.says))
     found = joint_account(sources, named, delta, says)
     private = _private(sources)
-    if as_json:
-        click.echo(json.dumps(marked(plain(found), private), indent=2))
-        return
-    warn(private)
-    _print(found, private)
+    return CommandAnswer(marked(plain(found), private), lambda: _print(found, private))
 
 
 def _named(given: Path, reader: SourceReader) -> GivenSources:
@@ -99,6 +94,7 @@ def _private(sources: Sequence[PrivacySource]) -> Private:
 
 
 def _print(found: JointAccount, private: Private) -> None:
+    warn(private)
     screen = console()
     delta = found.relations[0].cases[0].epsilon.delta
     summary = Table(

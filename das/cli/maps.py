@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import cast
 
 import click
 
-from das.cli.options import OUT, PATH, guarded, json_option, warn
+from das.cli.answer import CommandAnswer, answering
+from das.cli.options import OUT, PATH, warn
 from das.errors import UserError
 from das.files.run.run_directory import RunDirectory
 from das.jobs import mapping
@@ -59,8 +59,7 @@ from das.model.not_private import marked
     type=OUT,
     help="A file name in .html, .svg or .png. Default: map-<level>.html, errors in confidential/.",
 )
-@json_option
-@guarded
+@answering
 def map(
     run: Path,
     boundaries: Path,
@@ -74,8 +73,7 @@ def map(
     universe: str | None,
     key: str | None,
     out: Path | None,
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """Draw a number for each unit of a RUN or release on a map. Needs the extra `maps` (geopandas).
 
     Places are joined to boundaries by GEOID, or else by code. Places without a match are counted
@@ -93,11 +91,11 @@ def map(
             RunDirectory(run).confidential if data.confidential else Path()
         ) / f"map-{level.replace(' ', '_')}.html"
     mapping.write(data, out)
-    if as_json:
-        said = {"map": str(out), "confidential": data.confidential, "lacks": list(data.lacks)}
-        click.echo(json.dumps(marked(said, data.private)))
-        return
-    warn(data.private)
-    for line in data.lacks:
-        click.echo(line)
-    click.echo(f"written: {out}{' (confidential)' if data.confidential else ''}")
+    said = {"map": str(out), "confidential": data.confidential, "lacks": list(data.lacks)}
+    written = f"written: {out}{' (confidential)' if data.confidential else ''}"
+
+    def show_written() -> None:
+        warn(data.private)
+        click.echo("\n".join([*data.lacks, written]))
+
+    return CommandAnswer(marked(said, data.private), show_written)

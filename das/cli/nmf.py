@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from itertools import chain
 from pathlib import Path
 
@@ -11,8 +10,9 @@ import click
 
 from das.accounting.codec import plain
 from das.accounting.document import ForeignLine
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
-from das.cli.options import PATH, guarded, json_option, warn
+from das.cli.options import PATH, warn
 from das.files import csv_text
 from das.files.provenance import privacy_of
 from das.files.run.run_directory import release_above, release_of
@@ -36,9 +36,8 @@ universe_option = click.option(
 @nmf.command()
 @click.argument("path", type=PATH)
 @universe_option
-@json_option
-@guarded
-def summary(path: Path, universe: str | None, as_json: bool) -> None:
+@answering
+def summary(path: Path, universe: str | None) -> CommandAnswer:
     """List levels and queries, with units, answers, variance and the spread of the values. PATH is
     a run, a release, or a folder in the Bureau's layout.
 
@@ -47,11 +46,12 @@ def summary(path: Path, universe: str | None, as_json: bool) -> None:
     of = publication_of(release_above(path) or release_of(path))
     require(of, "nmf", path)
     rows, private = of.measured_summary(path, RowOptions(universe=universe)), privacy_of(path)
-    if as_json:
-        click.echo(json.dumps(marked_rows(rows, private)))
-    else:
+
+    def for_a_reader() -> None:
         warn(private)
         console().print(records_table("Noisy measurements", rows))
+
+    return CommandAnswer(marked_rows(rows, private), for_a_reader)
 
 
 @nmf.command()
@@ -61,8 +61,7 @@ def summary(path: Path, universe: str | None, as_json: bool) -> None:
 @click.option("--geocode", multiple=True, help="Only this unit, or region; repeatable.")
 @universe_option
 @click.option("--constraints", is_flag=True, help="Constraint rows instead of measurements.")
-@json_option
-@guarded
+@answering
 def show(
     path: Path,
     level: str,
@@ -70,8 +69,7 @@ def show(
     geocode: tuple[str, ...],
     universe: str | None,
     constraints: bool,
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """Print rows as CSV, one for each answer, with codes and labels. Rows of a seeded run have
     one more column, which says so.
     """
@@ -83,34 +81,35 @@ def show(
         kind=STATED if constraints else DRAWN,
         universe=universe,
     )
-    if as_json:
-        click.echo(frame.to_json(orient="records", force_ascii=False))
-        return
-    out = io.StringIO()
-    cells = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
-    csv_text.write_rows(out, chain([tuple(frame.columns)], cells))
-    click.echo(out.getvalue(), nl=False)
+    cells = frame.astype(object).where(frame.notna(), None)
+
+    def for_a_reader() -> None:
+        out = io.StringIO()
+        rows = cells.itertuples(index=False, name=None)
+        csv_text.write_rows(out, chain([tuple(frame.columns)], rows))
+        click.echo(out.getvalue(), nl=False)
+
+    return CommandAnswer(cells.to_dict("records"), for_a_reader)
 
 
 @nmf.command()
 @click.argument("release", type=PATH)
-@json_option
-@guarded
-def verify(release: Path, as_json: bool) -> None:
+@answering
+def verify(release: Path) -> CommandAnswer:
     """Compare the measurement files of a release with its ledger, line by line. Measurements by
     another publisher are compared with what was read from them. `das account verify` checks the
     whole privacy statement, including this."""
     lines, private = check_files(release_of(release)), privacy_of(release)
-    if as_json:
-        click.echo(
-            json.dumps(marked({"agree": True, "ledger": [plain(d) for d in lines]}, private))
-        )
-        return
-    warn(private)
     foreign = any(isinstance(d, ForeignLine) for d in lines)
     what = (
         "queries by level: files and statement agree (no ledger: another publisher's)"
         if foreign
         else ("draws: files and ledger agree")
     )
-    click.echo(f"{len(lines)} {what}")
+
+    def for_a_reader() -> None:
+        warn(private)
+        click.echo(f"{len(lines)} {what}")
+
+    data = {"agree": True, "ledger": [plain(d) for d in lines]}
+    return CommandAnswer(marked(data, private), for_a_reader)

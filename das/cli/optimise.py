@@ -4,7 +4,6 @@ configuration.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -13,8 +12,9 @@ from typing import Any
 
 import click
 
+from das.cli.answer import CommandAnswer, print_answer
 from das.cli.console import console, records_table
-from das.cli.options import exact_option, warn_of
+from das.cli.options import exact_option, warn
 from das.design.target_set import Objective
 from das.engine import Progress
 from das.engine.display import Live
@@ -28,15 +28,8 @@ from das.jobs.plan_ground import Ground
 from das.model.not_private import PLANNED, marked
 from das.model.universe import Planned
 from das.release.opened import open_release
-from das.spec import RunSpec, budget_toml
+from das.spec import RunSpec, Specification, budget_toml
 from das.spec.targets import read_targets, target_set_of, targets_of_blocks
-
-NOTE = (
-    "standard deviations of one answer: those of the best linear unbiased estimates from everything"
-    " that is measured (full information), before non-negativity. Non-negativity makes those of"
-    " small counts several times smaller."
-)
-
 
 #: A standard deviation has changed if it is this many times its earlier value.
 CHANGED = 1.005
@@ -102,18 +95,17 @@ def show_optimum(
         ground = _ground(spec, universe.name, asked, written.lists, shown)
         found = optimising.optimum(universe, target_set, ground, rho, shown, losses)
     if as_toml:
-        click.echo(_toml(spec, universe.name, found, asked.targets.name), nl=False)
-    elif as_json:
-        click.echo(
-            json.dumps(
-                marked(_said(found, spec, universe), spec.run.private, PLANNED),
-                indent=2,
-                ensure_ascii=False,
-            )
-        )
+        made = made_from(found, asked.targets.name)
+        tables = budget_toml(spec, universe.name, found.plan, made)
+        click.echo(toml_of(found, asked.targets.name, tables), nl=False)
     else:
-        warn_of(spec)
-        _print(found, spec, universe)
+        show(found, spec, universe.name, universe.records, as_json)
+
+
+def show(found: Optimum, spec: Specification, universe: str, records: str, as_json: bool) -> None:
+    """On the terminal or as JSON."""
+    data = marked(_said(found, spec, universe), spec.run.private, PLANNED)
+    print_answer(CommandAnswer(data, lambda: _print(found, spec, records)), as_json)
 
 
 def _ground(
@@ -138,8 +130,9 @@ def _ground(
 # --------------------------------------------------------------------------------------------
 
 
-def _print(found: Optimum, spec: RunSpec, universe: Planned) -> None:
-    title = f"{spec.run.name}: {universe.records}, {found.ground.says}"
+def _print(found: Optimum, spec: Specification, records: str) -> None:
+    warn(spec.run.private, PLANNED)
+    title = f"{spec.run.name}: {records}, {found.ground.says}"
     console().print(records_table(title, [_row(r, found) for r in found.rows]))
     console().print(records_table("Shares of rho, %", _shares(found)))
     if found.losses:
@@ -222,7 +215,7 @@ def _sentences(found: Optimum) -> list[str]:
             f"a limit is exceeded by {100 * found.over:.2g} %: the search ended after {found.steps}"
             " steps"
         )
-    return [*out, NOTE]
+    return [*out, found.ground.note]
 
 
 def _unproved(found: Optimum) -> str:
@@ -296,10 +289,10 @@ def _target_data(r: TargetRow) -> dict[str, Any]:
     return out
 
 
-def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
+def _said(found: Optimum, spec: Specification, universe: str) -> dict[str, Any]:
     return {
         "name": spec.run.name,
-        "universe": universe.name,
+        "universe": universe,
         "objective": found.target_set.objective,
         "tree": found.ground.says,
         "made_from": list(found.ground.made_from),
@@ -327,10 +320,15 @@ def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
     }
 
 
-def _toml(spec: RunSpec, universe: str, found: Optimum, targets: str) -> str:
-    made = (f"the targets {targets} ({found.target_set.objective})", *found.ground.made_from)
+def made_from(found: Optimum, targets: str) -> tuple[str, ...]:
+    """What the shares were made from."""
+    return f"the targets {targets} ({found.target_set.objective})", *found.ground.made_from
+
+
+def toml_of(found: Optimum, targets: str, tables: str) -> str:
+    """The ``tables`` of a configuration, after what is proved of them."""
     head = [
         f"# das plan --optimise {targets}: {found.certificate}",
         *(f"# {m}" for m in found.ground.made_from),
     ]
-    return "\n".join(head) + "\n" + budget_toml(spec, universe, found.plan, made)
+    return "\n".join(head) + "\n" + tables

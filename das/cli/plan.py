@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
-from das.cli.area_plan import show_areas
+from das.cli.answer import print_answer
+from das.cli.area_plan import of_areas
 from das.cli.optimise import OptimiseOptions, show_optimum
+from das.cli.optimise_dhc import show_dhc_optimum
 from das.cli.options import PATH, config_argument, guarded, json_option, load_any
 from das.cli.plan_margins import refuse, show_margins
 from das.cli.plan_options import COVERAGES, PlanRequest, show_options
@@ -16,7 +18,7 @@ from das.errors import SpecError, UserError
 from das.model.kinds import PERSONS
 from das.model.universe import Planned
 from das.release.publications import publication, require
-from das.spec import RunSpec, of_kind
+from das.spec import DhcSpec, RunSpec, Specification, of_kind
 
 #: What ``--toml`` means without a name.
 OPTIMUM = "best"
@@ -163,12 +165,17 @@ def plan(
     For the S-DHC also margins after estimation, in parentheses; the alternative "estimated" meets
     the request after estimation.
 
-    For the DHC and the Detailed DHC: what each query gets, and its margins; there is no choice."""
+    For the DHC and the Detailed DHC: what each query gets, and its margins. For the DHC also
+    --optimise, from the cells of an earlier release (--like)."""
     given = load_any(config, changes)
     of = publication(given.publication())
     require(of, "plan", config)
     request = PlanRequest(margins, added, coverage, chosen)
-    if "optimise" in of.cannot:
+    if targets is not None and "optimise" not in of.cannot:
+        options = OptimiseOptions(targets, units, paths, like, keep, rho, least, spare)
+        _optimised(given, universe, options, request, listed, as_json)
+        return
+    if "plan --areas" in of.cannot:
         refuse(of, _choices(request, listed, targets, paths))
         if margins or added or chosen is not None:
             show_options(of, of.resolved(given), universe, request, config, as_json)
@@ -176,17 +183,14 @@ def plan(
             show_margins(of, given, universe, coverage or COVERAGES, config, as_json)
         return
     spec = of_kind(RunSpec, given, str(config))
-    if targets is not None:
-        options = OptimiseOptions(targets, units, paths, like, keep, rho, least, spare)
-        _optimised(spec, universe, options, request, listed, as_json)
-        return
     needs: dict[str, object] = {"--units": units, "--like": like, "--keep": keep, "--rho": rho}
     needs |= {"--least": least, "--spare": spare}
     if only := [option for option, value in needs.items() if value]:
         raise UserError("goes with --optimise", where=only[0], remedy="name a file of targets")
     if listed is not None:
         _alone("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
-        show_areas(spec, _universe(spec, universe).name, listed, paths, as_json)
+        answer = of_areas(spec, _universe(spec, universe).name, listed, paths)
+        print_answer(answer, as_json)
         return
     if paths:
         raise UserError(
@@ -205,12 +209,12 @@ def _choices(
         "--toml": ("plan --margin", request.chosen),
         "--areas": ("plan --areas", listed),
         "--optimise": ("optimise", targets),
-        "--data": ("optimise", paths),
+        "--data": ("plan --areas", paths),
     }
 
 
 def _optimised(
-    spec: RunSpec,
+    given: Specification,
     universe: str | None,
     options: OptimiseOptions,
     request: PlanRequest,
@@ -226,7 +230,12 @@ def _optimised(
             where="--toml",
             remedy=f"the only one is {OPTIMUM}",
         )
-    show_optimum(spec, _universe(spec, universe), options, request.chosen is not None, as_json)
+    as_toml = request.chosen is not None
+    if isinstance(given, DhcSpec):
+        show_dhc_optimum(given, universe, options, as_toml, as_json)
+        return
+    spec = of_kind(RunSpec, given, "--optimise")
+    show_optimum(spec, _universe(spec, universe), options, as_toml, as_json)
 
 
 def _universe(spec: RunSpec, name: str | None) -> Planned:

@@ -67,7 +67,8 @@ def show_margins(
     neighbours = next(iter(plans.values())).neighbours.value
     for line in promises_of(promise, neighbours, private):
         console().print(line, highlight=False)
-    click.echo(f"no optimiser: {of.cannot['optimise']}")
+    if "optimise" in of.cannot:
+        click.echo(f"no optimiser: {of.cannot['optimise']}")
     click.echo(f"das check {config} prints the exact noise of every query")
 
 

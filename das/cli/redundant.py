@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from das.model.redundant import RedundantMeasurement, RedundantMeasurements
-from das.model.universe import Planned
+from das.model.redundant import MeasuredRecords, RedundantMeasurement, RedundantMeasurements
 from das.release.publications import PublicHalf
 
 
@@ -42,7 +41,7 @@ def lines(all_: RedundantMeasurements, config: Path | None = None) -> list[str]:
     """A line for each level and query, with what can be done about it in ``config``; without one,
     of a run that has measured them. Of classes that there may be, only units without only children
     count."""
-    groups: dict[tuple[str, str, str], list[tuple[Planned, RedundantMeasurement]]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[MeasuredRecords, RedundantMeasurement]]] = {}
     for u, i in all_:
         if i.of is not None or i.measurement in u.plan.plain:
             groups.setdefault((u.name, i.measurement.level, i.measurement.query), []).append((u, i))
@@ -60,7 +59,7 @@ def lines(all_: RedundantMeasurements, config: Path | None = None) -> list[str]:
     return out
 
 
-def _line(universe: Planned, group: Sequence[RedundantMeasurement], *, spent: bool) -> str:
+def _line(universe: MeasuredRecords, group: Sequence[RedundantMeasurement], *, spent: bool) -> str:
     """A line for the classes of a level that have the same query."""
     measurement, known = group[0].measurement, group[0].known
     shares = [100 * float(i.share) for i in group if i.units != 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -13,8 +12,9 @@ import click
 
 from das.accounting.fields import decimal
 from das.accounting.register import Cap, Opening
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
-from das.cli.options import OUT, PATH, exact_delta, exact_option, guarded, json_option, key_option
+from das.cli.options import OUT, PATH, exact_delta, exact_option, guarded, key_option
 from das.cli.register_options import population_options
 from das.errors import UserError
 from das.files import register as files
@@ -171,17 +171,17 @@ def check(file: Path, runs: tuple[Path, ...], head: str | None, signer: Path | N
 @register.command()
 @FILE
 @click.option("--html", "page", type=OUT, metavar="PAGE", help="Also write a page with a picture.")
-@json_option
-@guarded
-def show(file: Path, page: Path | None, as_json: bool) -> None:
+@answering
+def show(file: Path, page: Path | None) -> CommandAnswer:
     """Show what was spent, by publication and year, what is left, and epsilon at several deltas."""
     found = files.read(file)
     facts = RegisterFacts.of(found.register, str(found.head))
     if page is not None:
         write_text(page, register_page(facts, file.name))
-    if as_json:
-        click.echo(json.dumps(_as_data(facts)))
-        return
+    return CommandAnswer(_as_data(facts), lambda: _print(facts, page))
+
+
+def _print(facts: RegisterFacts, page: Path | None) -> None:
     screen, cap = console(), facts.cap
     screen.print(records_table(f"Spent ({cap.currency}; {facts.relation})", facts.rows))
     for line in (

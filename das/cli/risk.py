@@ -4,7 +4,6 @@ run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import Any
 import click
 
 from das import risk as intruder
+from das.cli.answer import CommandAnswer, answering
 from das.cli.attack import attack
 from das.cli.console import console, records_table
-from das.cli.options import PATH, guarded, json_option, load_counts, warn
+from das.cli.options import PATH, load_counts, warn
 from das.cli.risk_numbers import NUMBER, PRIOR, UPPER_PRIOR
 from das.errors import InputError, UserError
 from das.files import packaged
@@ -57,7 +57,8 @@ def risk() -> None:
 risk.add_command(attack)
 
 
-def _costs(function: Callable[..., None]) -> Callable[..., None]:
+def _costs(command: Callable[..., CommandAnswer]) -> Callable[..., None]:
+    function = answering(command)
     for option in (
         click.option(
             "--prior",
@@ -91,7 +92,7 @@ def _costs(function: Callable[..., None]) -> Callable[..., None]:
         ),
     ):
         function = option(function)
-    return json_option(function)
+    return function
 
 
 @risk.command()
@@ -116,44 +117,32 @@ def _costs(function: Callable[..., None]) -> Callable[..., None]:
         " finest of each level."
     ),
 )
-@json_option
-@guarded
+@answering
 def report(
-    path: Path, public: bool, priors: Sequence[Fraction], queries: Sequence[str], as_json: bool
-) -> None:
+    path: Path, public: bool, priors: Sequence[Fraction], queries: Sequence[str]
+) -> CommandAnswer:
     """The risk of a run's unique persons (confidential), or the risk from its plan alone (a
     configuration, or --public).
     """
     levels = [float(p) for p in priors]
     if path.is_dir() and not public:
-        _report_of_run(path, levels, queries, as_json)
-    else:
-        _report_of_plan(path, levels, queries, as_json)
+        return _report_of_run(path, levels, queries)
+    return _report_of_plan(path, levels, queries)
 
 
-def _report_of_run(
-    path: Path, priors: Sequence[float], queries: Sequence[str], as_json: bool
-) -> None:
+def _report_of_run(path: Path, priors: Sequence[float], queries: Sequence[str]) -> CommandAnswer:
     (rows, notes), private = _of_run(path, priors, queries), privacy_of(path)
     directory = RunDirectory(path)
     create_private(directory.confidential)
     target = directory.confidential / "risk" / "uniques.json"
-    found = marked_rows([vars(r) for r in rows], private)
-    write_json(target, marked({"summary": summary_of_run(rows), "rows": found}, private))
-    _print(
-        "Unique persons: the intruder's posterior of the truth (confidential)",
-        [vars(r) for r in rows],
-        as_json,
-        private,
-    )
-    if not as_json:
-        _explain(summary_of_run(rows), notes)
-        click.echo(f"written: {target}")
+    summary, each = summary_of_run(rows), [vars(r) for r in rows]
+    kept = {"summary": summary, "rows": marked_rows(each, private)}
+    write_json(target, marked(kept, private))
+    title = "Unique persons: the intruder's posterior of the truth (confidential)"
+    return _answer(title, each, private, after=(*notes, summary, f"written: {target}"))
 
 
-def _report_of_plan(
-    path: Path, priors: Sequence[float], queries: Sequence[str], as_json: bool
-) -> None:
+def _report_of_plan(path: Path, priors: Sequence[float], queries: Sequence[str]) -> CommandAnswer:
     config = path / "release" / "spec.toml" if path.is_dir() else path
     if not config.is_file() and str(config) not in packaged.names():
         raise UserError(
@@ -172,14 +161,8 @@ def _report_of_plan(
     ]
     warning = WARNING if path.is_dir() else PLANNED
     title = "What the plan says of an intruder (public)"
-    _print(title, [vars(o) for o in rows], as_json, spec.run.private, warning)
-    if not as_json:
-        _explain(summary_of_plan(rows), substituted(by_level, queries))
-
-
-def _explain(summary: str, notes: Sequence[str]) -> None:
-    for sentence in (*notes, summary):
-        click.echo(sentence)
+    after = (*substituted(by_level, queries), summary_of_plan(rows))
+    return _answer(title, [vars(o) for o in rows], spec.run.private, warning, after)
 
 
 def _first(by_level: Mapping[str, Sequence[str]], queries: Sequence[str]) -> str:
@@ -228,7 +211,6 @@ def _spelt(queries: Sequence[str], plan: Plan) -> list[str]:
     help="Records in the cell besides the target's.",
 )
 @_costs
-@guarded
 def posterior(
     published: Sequence[int],
     known: int,
@@ -236,8 +218,7 @@ def posterior(
     epsilon: Sequence[Fraction],
     neighbours: str,
     priors: Sequence[Fraction],
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """The posterior, the risk and the probability of a published count (Kazan and Reiter, table
     3).
     """
@@ -253,19 +234,17 @@ def posterior(
         for x in published
         for p in priors
     ]
-    _print("Posterior that the target is there", rows, as_json)
+    return _answer("Posterior that the target is there", rows)
 
 
 @risk.command()
 @_costs
-@guarded
 def marginal(
     rho: Sequence[Fraction],
     epsilon: Sequence[Fraction],
     neighbours: str,
     priors: Sequence[Fraction],
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """The average posterior and risk over all possible published counts (table 4; several --rho:
     supplement, figure 1).
     """
@@ -274,19 +253,17 @@ def marginal(
         (float(p), float(intruder.joint_marginal_posterior(prior=float(p), **cost))) for p in priors
     ]
     rows = [{"prior": p, "marginal_posterior": m, "risk": m / p} for p, m in values]
-    _print("Average posterior where the target is there", rows, as_json)
+    return _answer("Average posterior where the target is there", rows)
 
 
 @risk.command()
 @_costs
-@guarded
 def decision(
     rho: Sequence[Fraction],
     epsilon: Sequence[Fraction],
     neighbours: str,
     priors: Sequence[Fraction],
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """How often 0-1 loss decides for the truth if the target is present (equation 19)."""
     cost: dict[str, Any] = _many(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
     single = len([*rho, *epsilon]) == 1
@@ -297,10 +274,11 @@ def decision(
         {"prior": float(p), "decision_probability": float(decide(prior=float(p), **cost))}
         for p in priors
     ]
-    _print("Decisions for the truth", rows, as_json)
+    return _answer("Decisions for the truth", rows)
 
 
-def _two_levels(function: Callable[..., None]) -> Callable[..., None]:
+def _two_levels(command: Callable[..., CommandAnswer]) -> Callable[..., None]:
+    function = answering(command)
     for option in (
         click.option("--method", type=click.Choice(METHODS), default="exact", show_default=True),
         click.option(
@@ -318,7 +296,7 @@ def _two_levels(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--rho1", type=NUMBER, required=True),
     ):
         function = option(function)
-    return json_option(function)
+    return function
 
 
 @risk.command()
@@ -327,8 +305,7 @@ def _two_levels(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--y1", type=int, required=True, help="Noisy counts of the other units, added up.")
 @click.option("--known", type=int, default=0, show_default=True)
 @_two_levels
-@guarded
-def hierarchical(as_json: bool, **given: Any) -> None:
+def hierarchical(**given: Any) -> CommandAnswer:
     """The posterior of the lower and the upper count, given two levels (tables 5 to 7). Noise
     N(0, 1/(2 rho)).
     """
@@ -339,15 +316,15 @@ def hierarchical(as_json: bool, **given: Any) -> None:
         "posterior": float(intruder.hierarchical_posterior(**given)),
         "upper": {str(v): float(q) for v, q in zip(values[likely], p[likely], strict=True)},
     }
-    if as_json:
-        click.echo(json.dumps(out))
-        return
-    click.echo(f"P[X1 = {given['known'] + 1} | D] = {out['posterior']:.5f}  ({given['method']})")
-    _print(
-        "The upper count",
-        [{"X2": int(v), "probability": float(q)} for v, q in zip(values[likely], p[likely])],
-        False,
-    )
+    rows = [{"X2": int(v), "probability": float(q)} for v, q in zip(values[likely], p[likely])]
+
+    def show() -> None:
+        click.echo(
+            f"P[X1 = {given['known'] + 1} | D] = {out['posterior']:.5f}  ({given['method']})"
+        )
+        console().print(records_table("The upper count", rows))
+
+    return CommandAnswer(out, show)
 
 
 @risk.command()
@@ -355,13 +332,11 @@ def hierarchical(as_json: bool, **given: Any) -> None:
 @click.option("--true-x2", type=int, default=1, show_default=True)
 @click.option("--known", type=int, default=0, show_default=True)
 @_two_levels
-@guarded
-def changes(true_x1: int, true_x2: int, as_json: bool, **given: Any) -> None:
+def changes(true_x1: int, true_x2: int, **given: Any) -> CommandAnswer:
     """How often the level above changes the intruder's decision, and which way (section 4.3.1)."""
     made = intruder.decisions(intruder.Truth(true_x1, true_x2), **given)
-    _print(
-        "Share of all that may be published", [{"method": given["method"]} | vars(made)], as_json
-    )
+    rows = [{"method": given["method"]} | vars(made)]
+    return _answer("Share of all that may be published", rows)
 
 
 def _one(rho: Sequence[Fraction], epsilon: Sequence[Fraction]) -> dict[str, Any]:
@@ -376,15 +351,19 @@ def _many(rho: Sequence[Fraction], epsilon: Sequence[Fraction]) -> dict[str, Any
     return {"rho": [float(r) for r in rho]} if rho else {"epsilon": [float(e) for e in epsilon]}
 
 
-def _print(
+def _answer(
     title: str,
     rows: Sequence[Mapping[str, Any]],
-    as_json: bool,
     private: Private = True,
     warning: str = WARNING,
-) -> None:
-    if as_json:
-        click.echo(json.dumps(marked_rows(rows, private)))
-    else:
+    after: Sequence[str] = (),
+) -> CommandAnswer:
+    """Rows as a table, and sentences ``after`` it."""
+
+    def show() -> None:
         warn(private, warning)
         console().print(records_table(title, rows))
+        for sentence in after:
+            click.echo(sentence)
+
+    return CommandAnswer(marked_rows(rows, private), show)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,6 +12,7 @@ import click
 
 from das import pipeline
 from das.cli import redundant
+from das.cli.answer import CommandAnswer, print_answer
 from das.cli.console import CONFIDENTIAL, console, records_table, shows_errors
 from das.cli.interruption import of_engine, optional, repeated, resumable
 from das.cli.options import (
@@ -178,9 +178,16 @@ def show(
         root = outcome.directory.root
         say_notes([f"{root} is finished: there is nothing to resume, and nothing was changed"])
     say_notes(outcome.notes)
-    if as_json:
-        click.echo(json.dumps(marked(_as_data(outcome), spec.run.private)))
-        return
+    answer = CommandAnswer(
+        marked(_as_data(outcome), spec.run.private),
+        lambda: _print_outcome(spec, outcome, stores, show_errors),
+    )
+    print_answer(answer, as_json)
+
+
+def _print_outcome(
+    spec: Specification, outcome: Outcome, stores: Stores, show_errors: bool
+) -> None:
     warn(spec.run.private)
     if show_errors:
         print_errors(outcome)

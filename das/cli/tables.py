@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from das.cli.answer import CommandAnswer, print_answer
 from das.cli.console import console, records_table
 from das.cli.options import OUT, PATH, coverage_option, guarded, json_option, say_notes, warn
 from das.engine.display import Live
@@ -126,10 +126,8 @@ def tables(
     """
     release = source_of(release_of(run))
     if level is None and name is None and listed is None:
-        if called or prefixes:
-            _found(release, prefixes, called, as_json)
-        else:
-            _list(release, as_json)
+        named = called or prefixes
+        print_answer(_found(release, prefixes, called) if named else _list(release), as_json)
         return
     if name is None or (level is not None and listed is not None):
         raise _unnamed()
@@ -307,9 +305,7 @@ def _places(
     return places.with_noise(table.columns, each) if noise else places
 
 
-def _found(
-    release: ReleaseSource, prefixes: Sequence[str], called: Sequence[str], as_json: bool
-) -> None:
+def _found(release: ReleaseSource, prefixes: Sequence[str], called: Sequence[str]) -> CommandAnswer:
     """Units of every level, and areas, by code, GEOID or name."""
     found = place_search.matches(
         place_search.every(release.spine, release.areas()), prefixes, called
@@ -317,14 +313,15 @@ def _found(
     if not found:
         raise place_search.none_found()
     rows = [{"level": p.level, "code": p.code, "name": p.name, "geoid": p.geoid} for p in found]
-    if as_json:
-        click.echo(json.dumps(marked_rows(rows, release.private), ensure_ascii=False))
-    else:
+
+    def show() -> None:
         warn(release.private)
         console().print(records_table("Units and areas", rows))
 
+    return CommandAnswer(marked_rows(rows, release.private), show)
 
-def _list(release: ReleaseSource, as_json: bool) -> None:
+
+def _list(release: ReleaseSource) -> CommandAnswer:
     found = table_export.there(release.folder, [t for _, t in release.tables], release.spine.levels)
     kinds, lowest = [a.kind for a in release.areas()], release.spine.levels[-1]
     rows: list[dict[str, Any]] = [
@@ -336,21 +333,19 @@ def _list(release: ReleaseSource, as_json: bool) -> None:
         }
         for t, levels in found
     ]
-    if as_json:
-        click.echo(json.dumps(marked_rows(rows, release.private)))
-        return
-    warn(release.private)
-    if not rows:
-        click.echo(
-            "this release has no published tables: the run has not ended (das status), or"
-            " output.tables was false"
-        )
-    else:
-        console().print(
-            records_table(
-                "Published tables", [r | {"levels": ", ".join(r["levels"])} for r in rows]
+
+    def show() -> None:
+        warn(release.private)
+        if not rows:
+            click.echo(
+                "this release has no published tables: the run has not ended (das status), or"
+                " output.tables was false"
             )
-        )
+            return
+        shown = [r | {"levels": ", ".join(r["levels"])} for r in rows]
+        console().print(records_table("Published tables", shown))
+
+    return CommandAnswer(marked_rows(rows, release.private), show)
 
 
 def _suffix(out: Path | None) -> str | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +12,14 @@ from typing import Any
 import click
 from rich.table import Table
 
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console
-from das.cli.options import PATH, guarded, json_option
+from das.cli.options import PATH, guarded
 from das.engine.progress import duration
 from das.errors import UserError
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
-from das.files.run.store_sync import SyncRecord
+from das.files.run.store_sync import StoreContents, SyncRecord
 from das.files.run.task_store import Standing, TaskStore
 from das.jobs.tasks import do
 
@@ -56,40 +56,36 @@ def task(run: Path, stage: str, partition: str) -> None:
 @click.command()
 @click.argument("run", type=PATH)
 @click.option("--stage", help="Only tasks of this stage.")
-@json_option
-@guarded
-def tasks(run: Path, stage: str | None, as_json: bool) -> None:
+@answering
+def tasks(run: Path, stage: str | None) -> CommandAnswer:
     """List the remaining tasks of the stages that have begun, largest first: a line `STAGE
     PARTITION` for each.
     """
     task_store, ended = _task_store(run)
     stages = [] if ended else task_store.stages() if stage is None else [stage]
     left = [t for s in stages for t in sorted(task_store.left(s), key=lambda t: -t.weight)]
-    if as_json:
-        click.echo(
-            json.dumps(
-                [
-                    {
-                        "stage": t.stage,
-                        "partition": t.partition,
-                        "subtrees": t.subtrees,
-                        "weight": t.weight,
-                        "failed": task_store.fault(t) is not None,
-                    }
-                    for t in left
-                ]
-            )
-        )
-        return
-    for one in left:
-        click.echo(str(one))
+    rows = [
+        {
+            "stage": t.stage,
+            "partition": t.partition,
+            "subtrees": t.subtrees,
+            "weight": t.weight,
+            "failed": task_store.fault(t) is not None,
+        }
+        for t in left
+    ]
+
+    def show() -> None:
+        for one in left:
+            click.echo(str(one))
+
+    return CommandAnswer(rows, show)
 
 
 @click.command()
 @click.argument("run", type=PATH)
-@json_option
-@guarded
-def status(run: Path, as_json: bool) -> None:
+@answering
+def status(run: Path) -> CommandAnswer:
     """Show a run's progress: the finished part of each stage, its speed and expected end, and the
     active workers.
 
@@ -98,14 +94,21 @@ def status(run: Path, as_json: bool) -> None:
     task_store, ended = _task_store(run)
     standings = [task_store.standing(s) for s in task_store.stages()]
     carried = SyncRecord(RunDirectory(run)).stores()
-    if as_json:
-        stores = [asdict(c) for c in carried]
-        click.echo(
-            json.dumps(
-                {"ended": ended, "stages": [_as_data(s) for s in standings], "stores": stores}
-            )
-        )
-        return
+    data = {
+        "ended": ended,
+        "stages": [_as_data(s) for s in standings],
+        "stores": [asdict(c) for c in carried],
+    }
+    return CommandAnswer(data, lambda: _print_status(run, task_store, standings, carried, ended))
+
+
+def _print_status(
+    run: Path,
+    task_store: TaskStore,
+    standings: Sequence[Standing],
+    carried: Sequence[StoreContents],
+    ended: bool,
+) -> None:
     for c in carried:
         click.echo(
             f"carried to {c.store}: {c.objects:,} objects, {c.bytes / 1e6:,.1f}"
@@ -148,7 +151,7 @@ def _in_one_piece(run: RunDirectory) -> Iterator[str]:
         yield f"  {name:11} {f'{len(files):,} files' if files else 'not yet'}"
 
 
-def _table(standings: list[Standing]) -> Table:
+def _table(standings: Sequence[Standing]) -> Table:
     table = Table(title="stages", title_justify="left")
     table.add_column("stage", no_wrap=True)
     for name in (

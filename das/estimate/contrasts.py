@@ -106,7 +106,7 @@ class Contrasts:
         index = np.zeros(1, dtype=np.intp)
         for axis in self.dense:
             g = query.groupings[axis]
-            index = (index[:, None] * len(g.groups) + np.asarray(g.index)[None, :]).ravel()
+            index = (index[:, None] * len(g.groups) + g.group_of[None, :]).ravel()
         same = (index[:, None] == index[None, :]).astype(float)
         factor = np.ones(len(self.kinds))
         for i, axis in enumerate(self.plain):
@@ -131,7 +131,7 @@ class Contrasts:
             if grouping.is_total:
                 x = x.sum(axis=at, keepdims=True)
                 continue
-            index = np.asarray(grouping.index)
+            index = grouping.group_of
             order = np.argsort(index, kind="stable")
             starts = np.searchsorted(index[order], np.arange(len(grouping.groups)))
             x = np.add.reduceat(np.take(x, order, axis=at), starts, axis=at)

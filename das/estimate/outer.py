@@ -36,18 +36,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.engine import InProcess, Progress, Silent, in_order
 from das.estimate.fixed_counts import FixedCounts
+from das.estimate.separable import SeparableFamily, solutions
 from das.estimate.upward import Upward
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.query import Query
 from das.model.schema import Schema
-from das.model.solution import Certificate, Certificates
+from das.model.solution import Certificate, Certificates, Solution
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.model.strategy import OuterPass
@@ -138,22 +140,35 @@ class RefinedFamily(Frozen):
     rhs: Floats
     chain: tuple[Ints, ...]
 
-    def solved(self) -> tuple[Histogram, Certificates]:
-        """The rows of the children, and the certificates."""
+    def solved(self, estimate: Solution | None = None) -> tuple[Histogram, Certificates]:
+        """The rows of the children, and the certificates; ``estimate``: of the free variables, if
+        it is known."""
         x = self.known[:, self.group]
         worst = Certificates()
         if len(self.free):
-            x[:, self.free], worst = self._integers()
+            x[:, self.free], worst = self._integers(estimate)
         unit, variable = np.nonzero(x)
         ends = np.searchsorted(unit, np.arange(len(x) + 1)).astype(np.int64)
         return Histogram(self.cells, ends, self.key[variable], x[unit, variable]), worst
 
-    def _integers(self) -> tuple[Ints, Certificates]:
+    @cached_property
+    def _sums(self) -> tuple[Ints, Ints, Ints | None]:
+        """Of the free variables the children's sums, the sum that each is in, and the parent's
+        counts."""
         groups, group = np.unique(self.group[self.free], return_inverse=True)
-        known = self.known[:, groups]
         parent = None if self.parent is None else self.parent[self.free]
+        return self.known[:, groups], group, parent
+
+    @property
+    def separable(self) -> SeparableFamily | None:
+        """The same problem, where its variables share nothing but sums."""
+        known, group, parent = self._sums
+        return SeparableFamily.of(known, group, parent, self.index, self.weight, self.rhs)
+
+    def _estimate(self) -> Solution:
+        known, group, parent = self._sums
         bounds = known.astype(float)
-        estimate = children_qp(
+        return children_qp(
             LayeredGram(list(self.index), self.weight),
             self.rhs,
             None if parent is None else parent.astype(float),
@@ -163,6 +178,10 @@ class RefinedFamily(Frozen):
             support=known[:, group] > 0,
             tol=_TOLERANCE,
         )
+
+    def _integers(self, estimate: Solution | None) -> tuple[Ints, Certificates]:
+        known, group, parent = self._sums
+        estimate = estimate or self._estimate()
         links = [*(Link(i) for i in self.chain), Link(group, known, known)]
         total = None if parent is not None else int(known.sum())
         rounded = round_children(estimate.x.astype(float), parent, chain=links, total=total)
@@ -175,8 +194,10 @@ class RefinedFamily(Frozen):
 
 def _solve(families: Sequence[RefinedFamily]) -> tuple[Histogram, Certificates]:
     parts, worst = [], Certificates()
-    for family in families:
-        rows, c = family.solved()
+    separable = {i: s for i, f in enumerate(families) if (s := f.separable) is not None}
+    known = solutions(separable, _TOLERANCE)
+    for number, family in enumerate(families):
+        rows, c = family.solved(known.get(number))
         parts.append(rows)
         worst = worst.merge(c)
     return Histogram.concatenate(parts), worst

@@ -1,8 +1,7 @@
 r"""Measurements of published units, added up from those of the measured units.
 
 The two can differ (:mod:`das.model.measured_spine`). Then a published unit is a disjoint union of
-the fewest possible units of the measured tree (:class:`das.model.cover.Cover`), each measured by
-itself. The sum of their noisy answers is an unbiased answer for the published unit. Its variance is
+the fewest possible units that were measured (:class:`das.model.cover.Cover`). The sum of their noisy answers is an unbiased answer for the published unit. Its variance is
 the sum of theirs, because noise of different units is independent.
 
 If the measured tree cuts a published block group, this sums over blocks. It does not use what the
@@ -41,7 +40,9 @@ class SummedSource:
             level: self.published.up(self.published.levels[-1], level)[self.tree.place]
             for level in self.published.levels
         }
-        return {level: Cover.of(self.tree.spine, home) for level, home in up.items()}
+        return {
+            level: Cover.of(self.tree.spine, home, self.tree.measured) for level, home in up.items()
+        }
 
     def queries(self, level: str) -> tuple[str, ...]:
         """The queries with which some unit of the level is measured, at any level of the tree whose

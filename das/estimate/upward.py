@@ -62,7 +62,8 @@ class FromBelow(Frozen):
 class Upward:
     """A source of real numbers with their variances, to use instead of the ``source`` of
     measurements. For queries with at most ``most`` answers all descendants count; for other
-    queries, only children alone. All levels have the same queries. ``told``: in an upper tree, what
+    queries, only children alone. A query counts down to the first level that does not measure it,
+    and a level that does not measure it has no answers to it. ``told``: in an upper tree, what
     its subtrees say about its lowest units."""
 
     def __init__(
@@ -89,6 +90,8 @@ class Upward:
         own = self._source.answers(level, query, units, cells)
         if self._is_last(level) or not (only := self.only(level)[units]).any():
             return own
+        if not self._is_measured_below(level, query):
+            return own
         out = own.astype(float)
         lower = self.answers_of_only(level, query, units[only], cells[only])
         weight = (
@@ -110,6 +113,8 @@ class Upward:
 
     def variance_below(self, level: str, query: str) -> Floats:
         """The variance of the sum over each unit's children; infinite if it is not used."""
+        if not self._is_measured_below(level, query):
+            return np.full(self.shape(level, query)[0], np.inf)
         if (below := self._below(level)) is None:
             return self._from_subtrees.variance[query]
         sums = np.add.reduceat(self.variance(below, query), self._spine.children(below)[:-1])
@@ -126,6 +131,11 @@ class Upward:
         if (below := self._below(level)) is None:
             return self._from_subtrees.answers(query, units, cells)
         return self.answers(below, query, self._spine.children(below)[:-1][units], cells)
+
+    def _is_measured_below(self, level: str, query: str) -> bool:
+        below = self._below(level)
+        there = self._from_subtrees.variance if below is None else self.queries(below)
+        return query in there
 
     @property
     def _from_subtrees(self) -> FromBelow:
@@ -149,7 +159,7 @@ class Upward:
             at = np.arange(units * answers)
             own = self._source.answers(level, query, *np.divmod(at, answers))
             out = own.reshape(units, answers).astype(float)
-            if not self._is_last(level):
+            if not self._is_last(level) and self._is_measured_below(level, query):
                 sums = self.sums_below(level, query)
                 weight = self.variance(level, query) / self._source.variance(level, query)
                 out = weight[:, None] * out + (1 - weight)[:, None] * sums

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,12 +30,16 @@ def write(
         with atomic.file(path) as draft:
             pq.write_table(_table(rows, private), draft, compression="zstd")
     else:
-        atomic.write_text(path, as_json(kind, coverage, rows, private=private))
+        data = as_data(kind, coverage, rows, private=private)
+        atomic.write_text(path, json.dumps(data, ensure_ascii=False))
 
 
-def as_json(kind: str, coverage: float, rows: Sequence[AreaRow], *, private: Private) -> str:
+def as_data(
+    kind: str, coverage: float, rows: Sequence[AreaRow], *, private: Private
+) -> dict[str, Any]:
+    """The rows as JSON has them, with what they are."""
     about = {"kind": kind, "coverage": coverage, "rows": [asdict(r) for r in rows]}
-    return json.dumps(marked(about, private), ensure_ascii=False)
+    return marked(about, private)
 
 
 def _table(rows: Sequence[AreaRow], private: Private) -> pa.Table:

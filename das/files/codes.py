@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from das.model.codes import Codes, characters, of_characters, text
 
+_MOST_BYTES = np.iinfo(np.int32).max
+_TOO_LONG = "codes of more than two gigabytes in one column"
+
 
 def column(codes: Codes) -> pa.StringArray:
     """The texts of ``codes``. Codes that are all as wide as their array are not copied."""
@@ -18,8 +21,8 @@ def column(codes: Codes) -> pa.StringArray:
     if (length < width).any():
         raw = raw[np.arange(width) < length[:, None]]
     end = np.concatenate([[0], np.cumsum(length)])
-    if end[-1] > np.iinfo(np.int32).max:
-        raise ValueError("codes of more than two gigabytes in one column")
+    if end[-1] > _MOST_BYTES:
+        raise ValueError(_TOO_LONG)
     return pa.StringArray.from_buffers(
         len(codes), pa.py_buffer(end.astype(np.int32)), pa.py_buffer(raw)
     )
@@ -38,7 +41,11 @@ def texts(column: pa.StringArray | pa.ChunkedArray) -> NDArray[np.str_]:
 
 def repeated(value: str, times: int) -> pa.StringArray:
     """A column that says the same in every row."""
-    return column(np.full(times, value.encode("utf-8")))
+    raw = value.encode("utf-8")
+    if len(raw) * times > _MOST_BYTES:
+        raise ValueError(_TOO_LONG)
+    end = np.arange(times + 1, dtype=np.int32) * np.int32(len(raw))
+    return pa.StringArray.from_buffers(times, pa.py_buffer(end), pa.py_buffer(raw * times))
 
 
 def _codes(part: pa.StringArray) -> Codes:

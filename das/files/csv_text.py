@@ -28,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -51,6 +52,8 @@ _NUMBER = r"-(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:/[0-9]+)?\Z"
 _FORMULA = re.compile(rf"{_LEAD}(?:[{_SIGNS}]|(?!{_NUMBER})-).")
 #: Finds every text that is changed, in Arrow's dialect, and some that are not.
 _PERHAPS = rf'[{_MARKS}]|{_CODE}|^{_LEAD}[{_SIGNS}-]|;["{_LEAD[1:]}[{_SIGNS}-]'
+#: By byte, whether it can be in a match of that.
+_SUSPECT = np.isin(np.arange(256), [*range(0x20), *b"\\=+@-;", *range(0x7F, 0x100)])
 
 
 @lru_cache(maxsize=4096)  # most cells say what those above them do
@@ -85,9 +88,10 @@ def write_rows(file: IO[str], rows: Iterable[Sequence[object]]) -> None:
 
 def write_table(table: pa.Table, file: Any, options: pacsv.WriteOptions) -> None:
     """Write Arrow columns as CSV, with the same rules."""
-    pacsv.write_csv(
-        pa.table([_safe(c) for c in table.columns], names=table.column_names), file, options
-    )
+    for i, kind in enumerate(table.schema.types):
+        if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
+            table = table.set_column(i, table.schema.names[i], _safe(table.column(i)))
+    pacsv.write_csv(table, file, options)
 
 
 def read_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -98,7 +102,19 @@ def read_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return _changed(column, safe) if pa.types.is_string(column.type) else column
+    if not pa.types.is_string(column.type) or not any(map(_is_suspect, column.chunks)):
+        return column
+    return _changed(column, safe)
+
+
+def _is_suspect(part: pa.StringArray) -> bool:
+    """Whether a character is in it without which no text is changed. Names and codes of places
+    rarely have one."""
+    _, offsets, data = part.buffers()
+    if data is None or not len(part):
+        return False
+    end = np.frombuffer(offsets, np.int32)[part.offset : part.offset + len(part) + 1]
+    return bool(_SUSPECT[np.frombuffer(data, np.uint8)[end[0] : end[-1]]].any())
 
 
 def _changed(column: pa.ChunkedArray, by: Any) -> pa.ChunkedArray:

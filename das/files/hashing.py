@@ -1,10 +1,14 @@
-"""A file that is written and not kept: what its SHA-256 would be."""
+"""SHA-256 of a file, and of one that is written and not kept."""
 
 from __future__ import annotations
 
 import hashlib
 from io import RawIOBase
+from pathlib import Path
 from typing import IO, Any, cast
+
+#: The bytes of a file that are read at once.
+_PIECE = 1 << 20
 
 
 class _Hashing(RawIOBase):
@@ -36,3 +40,12 @@ class HashingWriter:
     @property
     def digest(self) -> str:
         return self._raw.sha256.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    total = hashlib.sha256()
+    with open(path, "rb", buffering=0) as stream:
+        while piece := stream.read(_PIECE):
+            total.update(piece)
+    return total.hexdigest()

@@ -20,9 +20,11 @@ from das.files import atomic
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def write(path: Path, arrays: Arrays, mode: int | None = None) -> None:
+def write(path: Path, arrays: Arrays, mode: int | None = None, *, small: bool = False) -> None:
+    """``small``: compressed."""
+    save = np.savez_compressed if small else np.savez
     with atomic.file(path, mode) as draft, draft.open("wb") as stream:
-        np.savez(stream, **arrays)  # type: ignore[arg-type]
+        save(stream, **arrays)  # type: ignore[arg-type]
 
 
 def read(path: Path) -> dict[str, NDArray[Any]]:

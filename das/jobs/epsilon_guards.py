@@ -36,7 +36,7 @@ from das.model.budget import PlannedMeasurement
 from das.model.mechanism import RHO
 from das.model.plan import Plan
 from das.model.spelling import named
-from das.spec import RunSpec
+from das.spec import DhcSpec, RunSpec
 from das.spec.targets import CHANGES, EpsilonGuard
 
 PairCosts = Mapping[LevelQuery, Fraction]
@@ -152,16 +152,21 @@ class GuardedLoss:
 
 
 def guarded_losses(
-    guards: Sequence[EpsilonGuard], spec: RunSpec, universe: str, where: str
+    guards: Sequence[EpsilonGuard],
+    spec: RunSpec | DhcSpec,
+    universe: str,
+    where: str,
+    plan: Plan | None = None,
 ) -> tuple[GuardedLoss, ...]:
-    """Each guard over every tree that the configuration allows, and over whole units.
+    """Each guard over every tree that the configuration allows, and over whole units. ``plan``:
+    the universe's, if it is not the configuration's.
 
     Raises:
         UserError: a guard on what no statement has.
     """
     if not guards:
         return ()
-    plan = spec.universe(universe).plan
+    plan = plan or spec.universe(universe).plan
     accounts = list(_accounts(spec, universe))
     known = {r: accounts[0].names(r, plan.plain) for r in {g.relation for g in guards}}
     named_guards = [
@@ -171,7 +176,7 @@ def guarded_losses(
     return tuple(GuardedLoss(g, account, plan) for account in accounts for g in named_guards)
 
 
-def _accounts(spec: RunSpec, universe: str) -> Iterator[TreeAccount]:
+def _accounts(spec: RunSpec | DhcSpec, universe: str) -> Iterator[TreeAccount]:
     terms, others = spec.terms, {u.name: u.plan for u in spec.universes if u.name != universe}
     if spec.geography.spine != "tabulation":
         yield TreeAccount("every tree", terms, universe, others, whole=False)

@@ -35,6 +35,7 @@ def intervals(
     seed: int | None = None,
     workers: int = 1,
     resume: bool = False,
+    earlier: Path | str | None = None,
     progress: bool | Progress | None = None,
 ) -> dict[str, int]:
     """Make an interval for every published count of a run or release. The algorithm is run again
@@ -50,6 +51,10 @@ def intervals(
     ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``;
     ``"pratt"`` also covers small counts by true value). ``tables`` and ``levels`` restrict the
     result. Only published files are read, and no budget is spent.
+
+    ``earlier``: for a release of the DHC, the run or release of the redistricting counts that it
+    keeps. Each replicate then rests on a replicate of that release, and the intervals cover the
+    errors of both. Without it, counts that the redistricting release determines have no interval.
 
     With several ``workers``, call it under ``if __name__ == "__main__":``.
 
@@ -67,6 +72,8 @@ def intervals(
             raise _not(
                 "there is a seed, and no noise is drawn", "leave it out: these replicates are made"
             )
+        if earlier is not None:
+            raise _not("an earlier release goes with a release", "leave it out")
         if out is None:
             raise _not("nothing says where they are to be written", "name the folder --out")
         found = ppmf_replicates.replicate_files(Path(replicates_from), replicates)
@@ -85,7 +92,15 @@ def intervals(
     asked = IntervalOptions(count, SEED if seed is None else seed, coverage, rule, *chosen)
     folder = release / INTERVALS if out is None else Path(out)
     with display(progress) as shown:
-        return make(release, folder, asked, workers=workers, resume=resume, progress=shown)
+        return make(
+            release,
+            folder,
+            asked,
+            workers=workers,
+            resume=resume,
+            progress=shown,
+            earlier=None if earlier is None else release_of(Path(earlier)),
+        )
 
 
 def _not(what: str, remedy: str) -> UserError:

@@ -29,7 +29,7 @@ from das.jobs.epsilon_guards import GuardedLoss, lowered
 from das.jobs.plan_ground import Ground
 from das.model.plan import Plan
 from das.model.spelling import near
-from das.model.universe import Planned
+from das.release.replicate_source import PlannedUniverse
 
 Array = NDArray[np.float64]
 #: How close to the best a search comes, and how many steps it takes at most: in closed form, over a
@@ -114,16 +114,12 @@ class Optimum:
         )
 
 
-# --- grounds
-# --------------------------------------------------------------------------------------------------
-
-
 # --- the search
 # -----------------------------------------------------------------------------------------------
 
 
 def optimum(
-    u: Planned,
+    u: PlannedUniverse,
     target_set: TargetSet,
     ground: Ground,
     rho: Fraction | None = None,
@@ -192,7 +188,7 @@ class _Telling:
         self._progress.advance()
 
 
-def _check_detailed(u: Planned, measurements: Choices) -> None:
+def _check_detailed(u: PlannedUniverse, measurements: Choices) -> None:
     for level in measurements.lowest:
         if not any(at == level for at, _ in _telling(u, measurements)):
             raise UserError(
@@ -202,7 +198,7 @@ def _check_detailed(u: Planned, measurements: Choices) -> None:
             )
 
 
-def _telling(u: Planned, measurements: Choices) -> list[LevelQuery]:
+def _telling(u: PlannedUniverse, measurements: Choices) -> list[LevelQuery]:
     """What tells every cell of the lowest units apart, of all levels that these are measured at."""
     return [
         (level, q)
@@ -249,7 +245,7 @@ def _with_areas(target: AccuracyTarget, ground: Ground) -> AccuracyTarget:
 
 
 def _chosen(
-    u: Planned,
+    u: PlannedUniverse,
     problem: Problem,
     found: CertifiedAllocation,
     now: Mapping[LevelQuery, Fraction],
@@ -271,7 +267,7 @@ def _chosen(
 
 
 def _rounded(
-    u: Planned,
+    u: PlannedUniverse,
     problem: Problem,
     found: CertifiedAllocation,
     now: Mapping[LevelQuery, Fraction],
@@ -308,7 +304,7 @@ def _rounded(
 
 
 def _never_dropped(
-    u: Planned,
+    u: PlannedUniverse,
     measurements: Choices,
     x: Mapping[LevelQuery, float],
     kept: Mapping[LevelQuery, Fraction],

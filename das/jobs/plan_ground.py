@@ -33,6 +33,12 @@ from das.release.opened import OpenedRelease
 from das.spec import RunSpec
 
 Array = NDArray[np.float64]
+#: What the figures of a search are.
+FULL_INFORMATION = (
+    "standard deviations of one answer: those of the best linear unbiased estimates from everything"
+    " that is measured (full information), before non-negativity. Non-negativity makes those of"
+    " small counts several times smaller."
+)
 #: More than the inhabitants of any country.
 MOST_UNITS = 10**10
 
@@ -40,8 +46,8 @@ MOST_UNITS = 10**10
 @dataclass(frozen=True, eq=False)
 class Ground:
     """What is known of the tree. ``model`` makes one of some estimands; ``predicted``, where there
-    is an earlier release, one that says what published counts will be like. ``says`` it, and
-    ``made_from`` names what it was made from."""
+    is an earlier release, one that says what published counts will be like. ``says`` it,
+    ``made_from`` names what it was made from, and ``note`` says what the figures are."""
 
     kind: str
     says: str
@@ -51,6 +57,7 @@ class Ground:
     population: Mapping[str, NDArray[np.int64]] | None
     model: Callable[[Sequence[Estimand]], Model]
     predicted: Callable[[Sequence[Estimand]], Model] | None = None
+    note: str = FULL_INFORMATION
 
 
 def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from das.errors import SpecError
 from das.model.labels import checked, exchanged
@@ -56,9 +60,16 @@ class Grouping:
     def is_total(self) -> bool:
         return len(self.groups) == 1
 
-    @property
+    @cached_property
     def is_detailed(self) -> bool:
         return self.index == tuple(range(len(self.index)))
+
+    @cached_property
+    def group_of(self) -> NDArray[np.intp]:
+        """``index`` as an array, ``(levels,)``."""
+        out = np.asarray(self.index, dtype=np.intp)
+        out.setflags(write=False)
+        return out
 
     @staticmethod
     def of(
@@ -81,10 +92,12 @@ class Grouping:
         return Grouping(name, attribute, tuple(groups), tuple(home[x] for x in levels))
 
     @staticmethod
+    @lru_cache(maxsize=1024)  # large schemas ask for the same ones with every query
     def total(attribute: str, levels: tuple[str, ...]) -> Grouping:
         return Grouping(TOTAL, attribute, (TOTAL,), (0,) * len(levels))
 
     @staticmethod
+    @lru_cache(maxsize=1024)
     def detailed(
         attribute: str, levels: tuple[str, ...], title: str = "", labels: tuple[str, ...] = ()
     ) -> Grouping:

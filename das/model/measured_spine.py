@@ -91,16 +91,19 @@ class MeasuredSpine(Frozen):
         return MeasuredSpine(spine, np.arange(len(spine.codes[-1])))
 
     @staticmethod
-    def of_measured(spine: Spine, measured: Sequence[NDArray[np.bool_]]) -> MeasuredSpine:
-        """The published spine itself, if only some of its units are measured. ``measured`` says
-        which, ``(units,)`` for each level, but not with what share.
+    def of_measured(
+        spine: Spine, measured: Sequence[NDArray[np.bool_]], place: Ints | None = None
+    ) -> MeasuredSpine:
+        """A tree of another publisher: ``measured`` says which units are measured, ``(units,)`` for
+        each level, but not with what share. Without ``place`` it is the published spine itself.
         """
-        if all(here.all() for here in measured):
+        if place is None and all(here.all() for here in measured):
             return MeasuredSpine.of(spine)
         last = tuple(
             np.where(here, depth, -1).astype(np.int8) for depth, here in enumerate(measured)
         )
-        return MeasuredSpine(spine, np.arange(len(spine.codes[-1])), last, shares=False)
+        place = np.arange(len(spine.codes[-1])) if place is None else place
+        return MeasuredSpine(spine, place, last, shares=False)
 
     @staticmethod
     def bypassed(spine: Spine, place: Ints) -> MeasuredSpine:

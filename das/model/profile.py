@@ -55,6 +55,10 @@ class InputProfile:
     rows: int
     columns: tuple[ColumnProfile, ...] = field(repr=False)
 
+    def without(self, column: str | None) -> InputProfile:
+        """The same without a column."""
+        return replace(self, columns=tuple(c for c in self.columns if c.name != column))
+
     def at_places(self, places: InputProfile) -> InputProfile:
         """The same rows, with further columns from a table of ``places``. The columns that both
         tables have identify each row's place.

@@ -21,6 +21,8 @@ from das.model.labels import BESIDE, ENGLISH, HeadingWords
 
 #: Up to this many cells, answers are computed once; beyond, only when they are needed.
 FEW_CELLS = 1 << 16
+#: Of a large schema, answers of all cells are computed if a part of them, one in so many, is wanted.
+MOST_OF = 4
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,11 +49,14 @@ class Query:
     @cached_property
     def index(self) -> NDArray[np.intp]:
         """The answer of each cell, shape ``(cells,)``: ``a(k)``."""
+        out = self._index()
+        out.setflags(write=False)
+        return out
+
+    def _index(self) -> NDArray[np.intp]:
         out = np.zeros(1, dtype=np.intp)
         for g in self.groupings:
-            step = np.asarray(g.index, dtype=np.intp)
-            out = (out[:, None] * len(g.groups) + step[None, :]).ravel()
-        out.setflags(write=False)
+            out = (out[:, None] * len(g.groups) + g.group_of[None, :]).ravel()
         return out
 
     def at(self, cell: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -62,15 +67,23 @@ class Query:
         >>> PL94.query("votingage * hispanic").at(np.array([0, 63, 2015]))
         array([0, 1, 3])
         """
-        cells = prod(len(g.index) for g in self.groupings)
+        cells = self._cells
         if cells <= FEW_CELLS:
             return self.index[cell]
+        if len(cell) > cells // MOST_OF:  # divisions take longer
+            return self._index()[cell]
         out, step = np.zeros(len(cell), dtype=np.int64), cells
         for g in self.groupings:
             step //= len(g.index)
             if not g.is_total:
-                out = out * len(g.groups) + np.asarray(g.index)[cell // step % len(g.index)]
+                above = cell // step
+                level = above - above // len(g.index) * len(g.index)
+                out = out * len(g.groups) + g.group_of[level]
         return out
+
+    @cached_property
+    def _cells(self) -> int:
+        return prod(len(g.index) for g in self.groupings)
 
     @cached_property
     def _by_answer(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

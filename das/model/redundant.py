@@ -30,11 +30,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
+from typing import Protocol
 
 import numpy as np
 
 from das.model.budget import PlannedMeasurement
+from das.model.kinds import RecordKind
 from das.model.measured_spine import MeasuredSpine
+from das.model.plan import Plan
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.unit_classes import UnitClasses
@@ -64,8 +67,24 @@ class RedundantMeasurement:
         return replace(self, everywhere=bool(whole.all()), units=int(whole.sum()), of=len(whole))
 
 
+class MeasuredRecords(Protocol):
+    """Records of one kind, and what is measured of them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> RecordKind: ...
+
+    @property
+    def records(self) -> str: ...
+
+    @property
+    def plan(self) -> Plan: ...
+
+
 #: Each with its universe.
-RedundantMeasurements = Sequence[tuple[Planned, RedundantMeasurement]]
+RedundantMeasurements = Sequence[tuple[MeasuredRecords, RedundantMeasurement]]
 
 
 def redundant(
@@ -105,6 +124,36 @@ def redundant_on(
     ]
     some = {(i.measurement.level, i.measurement.query) for i in found if i.units}
     return tuple(i for i in found if (i.measurement.level, i.measurement.query) in some)
+
+
+def open_answers(schema: Schema, query: str, known: str) -> int:
+    """How many answers of ``query`` the exact answers of ``known`` leave open: the rank of the one
+    next to the other. 0: the query buys nothing.
+
+    Both are partitions of the cells that can occur. An answer of the one and an answer of the
+    other are joined if they have a cell in common. The only sums of the query that are known are
+    those of all answers that are joined, directly or through others. So each such group leaves
+    one answer less open than it has.
+
+    >>> from das.model.redistricting import PL94
+    >>> open_answers(PL94, "cenrace", "hispanic"), open_answers(PL94, "hispanic", "cenrace")
+    (62, 1)
+    """
+    cells = np.flatnonzero(schema.possible)
+    mine, theirs = schema.query(query).at(cells), schema.query(known).at(cells)
+    pairs = np.unique(mine * (theirs.max() + 1) + theirs)
+    group: dict[int, int] = {}
+
+    def top(x: int) -> int:
+        while group.setdefault(x, x) != x:
+            group[x] = x = group[group[x]]
+        return x
+
+    answers = set()
+    for a, b in zip(*(x.tolist() for x in np.divmod(pairs, theirs.max() + 1)), strict=True):
+        answers.add(a)
+        group[top(a)] = top(-1 - b)
+    return len(answers) - len({top(a) for a in answers})
 
 
 def follows(schema: Schema, query: str, known: str) -> bool:

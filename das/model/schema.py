@@ -229,7 +229,7 @@ class Schema(Frozen):
                 )
             chosen = set(wanted)
             member = np.array([group in chosen for group in grouping.groups])
-            out[self.axis(grouping.attribute)] &= member[np.asarray(grouping.index)]
+            out[self.axis(grouping.attribute)] &= member[grouping.group_of]
         return tuple(out)
 
     def where(self, conditions: Mapping[str, tuple[str, ...]]) -> NDArray[np.bool_]:

@@ -46,11 +46,12 @@ class OuterPass:
 @dataclass(frozen=True)
 class Strategy(Frozen):
     """A strategy for records with the attributes of ``schema``: ``rho[level][query]`` at each
-    level, root first, and the ``outer`` passes, the same at all levels.
+    level, root first, and the ``outer`` passes, the same at all levels. A level need not measure
+    every query of the passes.
 
     Raises :class:`SpecError` for queries that the schema lacks, a chain that does not nest, and
     passes that do not end with the cells. Also raises it if a query is measured but not in exactly
-    one pass, or in a pass but not measured."""
+    one pass, or in a pass but measured nowhere; and for a level that measures nothing."""
 
     schema: Schema
     rho: Mapping[str, Mapping[str, Fraction]]
@@ -58,14 +59,7 @@ class Strategy(Frozen):
 
     def __post_init__(self) -> None:
         where = f"strategy of schema {self.schema.name!r}"
-        used = [q for p in self.outer for q in p.queries]
-        for level, queries in self.rho.items():
-            if sorted(queries) != sorted(used):
-                odd = sorted(set(queries) ^ set(used)) or [q for q in used if used.count(q) > 1]
-                raise SpecError(
-                    f"{odd[0]!r} is measured at {level!r} or in a pass, and not once in both",
-                    where=where,
-                )
+        self._check_measured(where)
         every = [*(name for p in reversed(self.outer) for name in p.chain)]
         for fine, coarse in pairwise(map(self.schema.query, every)):
             if not coarse.sums(fine):
@@ -80,6 +74,41 @@ class Strategy(Frozen):
                 where=where,
                 remedy="round 'detailed' in it",
             )
+
+    def _check_measured(self, where: str) -> None:
+        used = [q for p in self.outer for q in p.queries]
+        there = {q: lv for lv, queries in reversed(tuple(self.rho.items())) for q in queries}
+        odd = [q for q in used if used.count(q) > 1] + sorted(set(used) ^ set(there))
+        if odd:
+            at = there.get(odd[0], "any level")
+            raise SpecError(
+                f"{odd[0]!r} is measured at {at!r} or in a pass, and not once in both", where=where
+            )
+        for level, queries in self.rho.items():
+            if not queries or min(queries.values()) <= 0:
+                raise SpecError(
+                    f"{level!r} measures nothing, or a query with a rho that is not positive",
+                    where=where,
+                    remedy="leave out what is not to be measured, and measure something",
+                )
+
+    def measuring(self, rho: Mapping[str, Mapping[str, Fraction]]) -> Strategy:
+        """The same passes with these costs, by level and query.
+
+        A new query joins the first pass whose frozen query tells its answers: a later pass could
+        not change them. A query that no level measures leaves its pass. Raises
+        :class:`SpecError`."""
+        every = dict.fromkeys(q for queries in rho.values() for q in queries)
+        placed = [[q for q in p.queries if q in every] for p in self.outer]
+        frozen = [self.schema.query(p.frozen) for p in self.outer]
+        known = {q for p in self.outer for q in p.queries}
+        for name in (q for q in every if q not in known):
+            query = self.schema.query(name)
+            first = next((i for i, f in enumerate(frozen) if query.sums(f)), len(frozen) - 1)
+            placed[first].append(name)
+        passes = zip(placed, self.outer, strict=True)
+        outer = tuple(OuterPass(tuple(names), p.chain) for names, p in passes)
+        return Strategy(self.schema, rho, outer)
 
     @property
     def cost(self) -> Fraction:

@@ -29,8 +29,9 @@ class Guarantee(Enum):
 class ProtectionMethod(ABC):
     """A frozen dataclass whose fields are the parameters of the method.
 
-    A method of your own has a ``name``, says whether it draws random numbers (``random``) and what
-    is proved about it (``guarantee``), and implements :meth:`published`."""
+    A method of your own has a ``name``, says whether it draws random numbers (``random``; a
+    property where that depends on a parameter) and what is proved about it (``guarantee``), and
+    implements :meth:`published`."""
 
     name: ClassVar[str]
     random: ClassVar[bool]

@@ -16,7 +16,7 @@ import numpy as np
 from das.errors import SpecError
 from das.model.attribute import Attribute
 from das.model.dhc.lines import TableLines, by, columns, line
-from das.model.dhc.persons import HISPANIC, P12, SEX, spans, years
+from das.model.dhc.persons import HISPANIC, P12, RACE7, SEX, spans, years
 from das.model.grouping import Grouping
 from das.model.redistricting import CENRACE, PL94
 from das.model.schema import RACES, Schema
@@ -72,6 +72,7 @@ def schema(single_years: bool = False) -> Schema:
         _grouping("age_23_groups", ages, firsts, [a for a, _ in P12]),
         _grouping("age_38_groups", ages, firsts, BINS),
         replace(of_voting, groups=voting.levels, title=voting.title, labels=voting.labels),
+        RACE7,
     )
     return Schema("sf1", (SEX, ages, _ORIGIN, _RACE), recodes)
 
@@ -100,7 +101,7 @@ def _sex_by(ages: TableLines) -> tuple[LabelledWhere, ...]:
     return tuple(x for x in both if len(x[1]) > 1)  # without the sum of each sex
 
 
-def _iterations(name: str, title: str, lines: tuple[LabelledWhere, ...]) -> list[Tabulation]:
+def iterations(name: str, title: str, lines: tuple[LabelledWhere, ...]) -> list[Tabulation]:
     """The table of each of seven race groups, of those of Hispanic origin, and of the White alone
     who are not."""
     ways: list[Where] = [{"cenrace": races} for races in _ITERATIONS]
@@ -131,7 +132,7 @@ def block_tables(of: Schema) -> tuple[Tabulation, ...]:
             "P11", "Origin and race, 18 years and over", columns=_by_origin_and_race(_ADULT)
         ),
         Tabulation("P12", "Sex by age", columns=by_age),
-        *_iterations("P12", "Sex by age", by_age),
+        *iterations("P12", "Sex by age", by_age),
         Tabulation("P14", "Sex by age, under 20 years", columns=_sex_by(young)),
     )
 

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from das.engine import Progress, Silent, refuse_within_import
-from das.errors import ReleaseError
+from das.errors import ReleaseError, UserError
 from das.files.measurements import published_layout
+from das.files.measurements.outside import NOTHING, Outside
 from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked
 from das.release.outcome import Outcome
-from das.release.publications import publication_of
+from das.release.public_counts import PublicCounts
+from das.release.publications import PublicHalf, publication_of
 from das.stages import Stages
 from das.version import __version__
 
@@ -25,11 +28,13 @@ def estimate_from(
     changes: Sequence[str] = (),
     workers: int = 1,
     progress: Progress | None = None,
+    outside: Outside = NOTHING,
 ) -> Outcome:
     """Estimate again from a release of ours, or from measurements in the Bureau's layout.
 
     ``out/release`` is a complete release with the same measurements, ledger and statement.
-    ``changes`` (``dotted.key=value``) change how it is made, if its publication allows. An
+    ``changes`` (``dotted.key=value``) change how it is made, if its publication allows.
+    ``outside``: totals, names and areas that measurements in the Bureau's layout do not hold. An
     interruption leaves nothing in ``out``; files that another process has begun there stay."""
     refuse_within_import()
     progress, directory, stages = progress or Silent(), RunDirectory(out), Stages()
@@ -43,7 +48,7 @@ def estimate_from(
                 "Bureau's layout"
             ),
         )
-    of = publication_of(release)
+    of = _half(release, outside)
     directory.create(confidential=False)  # ours from here on: nobody else's is ever deleted
     with directory.whole_or_nothing():
         made = of.again(release, directory, changes, workers, stages, progress)
@@ -66,3 +71,16 @@ def estimate_from(
         tables=made.tables,
         cost=made.cost,
     )
+
+
+def _half(release: Path, outside: Outside) -> PublicHalf:
+    """The public half for a release; what is known outside of it is for files without our own."""
+    if outside == NOTHING:
+        return publication_of(release)
+    if not published_layout.is_published(release):
+        raise UserError(
+            "totals and names are given, but this is a release, which has its own",
+            where=release,
+            remedy="leave out --totals and --published",
+        )
+    return cast(PublicHalf, PublicCounts(outside))

@@ -20,6 +20,7 @@ from das.files.release import areas, measured_spine
 from das.files.release import spine as spine_file
 from das.files.release.tables import GEOCODE, GEOID, identifiers
 from das.files.release.tables import NAME as PLACE
+from das.model.grouping import DETAILED
 from das.model.labels import NOT_COUNTED, level_words
 from das.model.microdata_form import GEOCODE as PLACE_CODE
 from das.model.microdata_form import MicrodataForm
@@ -91,9 +92,11 @@ AREAS = (
 CODE = SAYS[PLACE_CODE]
 #: Added to the code, if any unit of the level has them.
 PLACES = {GEOID: SPINE[4], PLACE: SPINE[3]}
+#: Of the geocode of noisy measurement files.
+ROOT = "; empty for a root above all places, such as the nation"
 #: Columns of noisy measurement files, except those of the attributes.
 NMF = {
-    "geocode": CODE,
+    "geocode": f"{CODE}{ROOT}",
     "query_name": "what was asked, followed by _dpq (a measurement) or _con (a constraint)",
     "query_shape": (
         "number of groups along each attribute, in their order; 1 where it is summed out"
@@ -104,7 +107,7 @@ NMF = {
 }
 #: Of what is of the units that were measured, where they are not the published ones.
 MEASURED_UNITS = ", of the units that were measured"
-AXES = (("*", "summed out"), ("detailed", "every level by itself, in their order"))
+AXES = (("*", "summed out"), (DETAILED, "every attribute by all its levels, in their order"))
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,7 @@ def _tree(u: Universe) -> str:
 
 
 def _measured_code(u: Universe, own_spine: bool) -> dict[str, str]:
-    return {"geocode": f"code of the unit, as in {_tree(u)}"} if own_spine else {}
+    return {"geocode": f"code of the unit, as in {_tree(u)}{ROOT}"} if own_spine else {}
 
 
 def _estimates(u: Universe, own_spine: bool) -> Iterator[LineParts]:
@@ -255,7 +258,8 @@ def of_answers(file: str, schema: Schema, columns: Mapping[str, str]) -> Iterato
     for a in schema.attributes:
         yield "column", file, a.name, "", f"how {a.title} is grouped"
         views = [(g.name, g.title) for g in schema.recodes if g.attribute == a.name]
-        yield from (("code", file, a.name, code, says) for code, says in (*AXES, *views))
+        own = (a.name, "every level by itself, in their order")
+        yield from (("code", file, a.name, code, says) for code, says in (*AXES, own, *views))
 
 
 def _microdata(u: Universe, spine: Spine, after: PostProcessing) -> Iterator[LineParts]:

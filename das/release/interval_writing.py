@@ -34,7 +34,13 @@ from das.model.level_bounds import LevelBounds
 from das.model.not_private import Private, marked
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release.replicate_source import BY_TRUTH, IntervalOptions, ReplicateSource, file_of
+from das.release.replicate_source import (
+    BY_TRUTH,
+    EARLIER,
+    IntervalOptions,
+    ReplicateSource,
+    file_of,
+)
 from das.release.replicated_counts import ReplicatedCounts
 from das.tables import Table
 
@@ -131,7 +137,8 @@ def begin(out: Path, maker: ReplicateMaker, resume: bool) -> None:
         return
     before = run_directory.read_json(manifest)
     replicates.check_kept(out, before)
-    if other := [key for key, value in maker.identity.items() if before.get(key) != value]:
+    told = {EARLIER: None, **maker.identity}  # without an earlier release: nothing of one
+    if other := [key for key, value in told.items() if before.get(key) != value]:
         raise UserError(
             f"has intervals of {_other(other[0], before, maker.identity)}",
             where=out,

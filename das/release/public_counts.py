@@ -18,6 +18,7 @@ from das.engine.local import LocalEngine
 from das.errors import InfeasibleError, ReleaseError, SpecError, UserError
 from das.files import atomic
 from das.files.measurements import published_layout
+from das.files.measurements.outside import NOTHING, Outside
 from das.files.release import spine as spine_file
 from das.files.release import statement
 from das.files.release.adoption import adopt, check_taken
@@ -52,10 +53,15 @@ _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
 
 
 class PublicCounts:
+    """``outside``: what is known of places besides measurements in the Bureau's layout."""
+
     title = "counts over a tree"
     cannot: Mapping[str, str] = {}
     needed = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
+
+    def __init__(self, outside: Outside = NOTHING) -> None:
+        self.outside = outside
 
     def resolved(self, spec: Spec) -> RunSpec:
         return spec.measured_by_us("a configuration")
@@ -196,10 +202,13 @@ class PublicCounts:
         taken = release
         if published_layout.is_published(release):
             with stages("convert"):
-                published_layout.convert(release, into.release, progress=progress)
+                published_layout.convert(
+                    release, into.release, progress=progress, outside=self.outside
+                )
             taken = into.release
         opened = open_release(taken)
         opened = opened.changed(_changed(opened.spec, changes))
+        _check_root(opened, release)
         privacy = statement.read(taken)
         if taken == release:
             with stages("take over"):
@@ -228,6 +237,21 @@ class PublicCounts:
             {"certificates": certificates_json(made.certificates)},
             privacy.says if isinstance(privacy, ForeignStatement) else (),
         )
+
+
+def _check_root(opened: OpenedRelease, where: Path) -> None:
+    """Raises :class:`UserError` for the method topdown where no measurement says what to begin
+    with: the root has several children, and is not measured."""
+    for u in opened.after.universes:
+        tree = opened.tree(u)
+        root, *below = tree.spine.levels
+        alone = not below or tree.spine.units(below[0]) == 1
+        if opened.after.method == "topdown" and not alone and not tree.measured(root).any():
+            raise UserError(
+                f"the method topdown begins with {root}, and nothing is measured there",
+                where=where,
+                remedy="use --method full-information, which estimates it from the levels below",
+            )
 
 
 def _universes(release: Path) -> Sequence[Universe]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from das.files.run.ledger import digests
 from das.files.run.run_directory import RunDirectory
 from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
-from das.model.redundant import RedundantMeasurements
+from das.model.redundant import RedundantMeasurement, RedundantMeasurements, open_answers
 from das.release import dhc_dictionary, on_demand_rows
 from das.release.dhc import SPEC, OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
@@ -36,6 +36,7 @@ from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
 from das.size import Size
 from das.spec import DhcSpec
+from das.spec.dhc import DhcUniverse
 from das.stages import Stages
 
 _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
@@ -43,6 +44,8 @@ _SHARES = (
     "its queries and their shares are those of production, and no others: budget.persons, .units"
     " and .households multiply them (--set), and `das sweep --times` shows what that buys"
 )
+#: Answers of the finest counts that are held fixed: no query with more follows from them.
+_MOST_KNOWN = 2016
 _TREE = (
     "it stands on the tree of tabulation of the redistricting release that it rests on: plan the"
     " configuration of that, whose counts all areas here add up to"
@@ -54,7 +57,6 @@ class PublicDhc:
     cannot: Mapping[str, str] = {
         "plan --margin": _SHARES,
         "plan --areas": _TREE,
-        "optimise": _SHARES,
         "spine": _TREE,
         "estimate --set": "only what was measured on demand for its outer passes can be known: leave it out",
         "risk": (
@@ -74,7 +76,7 @@ class PublicDhc:
         return spec
 
     def outlook(self, spec: DhcSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
-        return (), ()
+        return (), [(u, m) for u in spec.universes for m in _redundant(u, spec)]
 
     def spare_of(self, release: Path) -> RedundantMeasurements:
         return ()
@@ -149,6 +151,18 @@ class PublicDhc:
         return Recomputation(
             name, opened.spec.digest, opened.spec.run.private, said, cost=cost(privacy)
         )
+
+
+def _redundant(u: DhcUniverse, spec: DhcSpec) -> Iterator[RedundantMeasurement]:
+    """What follows from the counts that are held fixed in each lowest unit, at any level."""
+    small = dict.fromkeys(
+        d.query for d in u.plan.plain if u.schema.query(d.query).answers <= _MOST_KNOWN
+    )
+    nothing = [q for q in small if not open_answers(u.schema, q, u.fixed_query)]
+    known = spec.geography.levels[-1], u.fixed_query
+    for d in u.plan.plain:
+        if d.query in nothing:
+            yield RedundantMeasurement(d, known, d.cost / u.plan.cost)
 
 
 def _asked(path: Path, asked: RowOptions) -> tuple[OpenedDhc, RowOptions]:

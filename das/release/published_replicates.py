@@ -56,7 +56,9 @@ _OF = "publication"
 class PublishedReplicates(ReplicateSource):
     """Replicates of persons, over the blocks where somebody lives."""
 
-    beside = ("Of persons alone: the files of housing units are not read.",)
+    @property
+    def beside(self) -> tuple[str, ...]:
+        return ("Of persons alone: the files of housing units are not read.",)
 
     @staticmethod
     def read(out: Path) -> PublishedReplicates | None:

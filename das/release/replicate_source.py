@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ ENOUGH_FOR_COUNTS = 25
 #: the counts of a whole level, and those of :data:`das.replicates.RULES` of any statistic.
 BY_TRUTH = "pratt"
 COUNT_RULES = (*RULES, BY_TRUTH)
+#: In a manifest of intervals, by their digest: the earlier release whose replicates these are on.
+EARLIER = "earlier"
 #: Where places are looked up.
 PAGE = "index.html"
 #: Notes that must accompany intervals.
@@ -103,15 +105,20 @@ class ReplicateSource:
     ``folder`` is that of a release or, if there is none, of intervals. By default every table has
     all levels, and only the counts and their replicates are known."""
 
-    #: More notes that must accompany the intervals.
-    beside: ClassVar[tuple[str, ...]] = ()
-    #: Whether counts of an earlier release are the same in all replicates.
-    keeps_earlier_counts: ClassVar[bool] = False
-
     spine: Spine
     tables: tuple[tuple[Universe, Table], ...]
     private: Private
     folder: Path
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """More notes that must accompany the intervals."""
+        return ()
+
+    @property
+    def keeps_earlier_counts(self) -> bool:
+        """Whether counts of an earlier release are the same in all replicates."""
+        return False
 
     def levels(self, table: Table) -> tuple[str, ...]:
         """Those that a table is published for."""
@@ -233,6 +240,18 @@ class ReleaseSource(ReplicateSource):
     def areas(self) -> tuple[Areas, ...]:
         """Areas across the levels that the input knew."""
         return ()
+
+    def on(self, earlier: Path | None) -> ReleaseSource:
+        """The same, with replicates that are made on replicates of the ``earlier`` release; of
+        none, on its published counts. Raises :class:`UserError` for a release that rests on no
+        earlier one, and :class:`ReleaseError` for one that is not the one it rests on."""
+        if earlier is not None:
+            raise UserError(
+                "its counts rest on no earlier release",
+                where="--earlier",
+                remedy="leave it out: the intervals cover all of its noise",
+            )
+        return self
 
     def planned(self) -> Sequence[PlannedUniverse]:
         """What was measured. Raises :class:`UserError` where another publisher measured, whose

@@ -39,7 +39,13 @@ from das.noise.coordinates import LIMIT, CoordinateNoise
 from das.noise.label import ChunkLabel, CoordinateLabel
 from das.noise.samplers import SAMPLERS, VERSION
 from das.release import interval_writing
-from das.release.replicate_source import IntervalOptions, PlannedUniverse, ReleaseSource, digest_of
+from das.release.replicate_source import (
+    EARLIER,
+    IntervalOptions,
+    PlannedUniverse,
+    ReleaseSource,
+    digest_of,
+)
 from das.release.seal import seal_intervals
 from das.release.sources import source_of
 from das.version import __version__
@@ -215,10 +221,16 @@ class ReleaseRerun:
     release: Path
     digest: str
     seed: int
+    earlier: Path | None = None
 
     @property
     def identity(self) -> dict[str, str | int]:
-        return {"release": self.digest, "seed": self.seed, "version": __version__}
+        said: dict[str, str | int] = {
+            "release": self.digest,
+            "seed": self.seed,
+            "version": __version__,
+        }
+        return said if self.earlier is None else said | {EARLIER: digest_of(self.earlier)}
 
     @property
     def own(self) -> Path:
@@ -233,14 +245,14 @@ class ReleaseRerun:
         return self.source().universes
 
     def counts(self, number: int) -> tuple[Codes, Mapping[str, Histogram]]:
-        source, published = self.source(), _published(self.release, self.digest)
+        source, published = self.source(), _published(self.release, self.digest, self.earlier)
         noise = SeededNoise(self.seed, number)
         found = source.again(published, noise) if number else published
         return replicates.codes_of(source.spine, source.spine.levels[-1]), found
 
     def source(self, out: Path | None = None, files: int = 0) -> ReleaseSource:
         del out, files
-        return _opened(self.release, self.digest)
+        return _opened(self.release, self.digest, self.earlier)
 
 
 def make(
@@ -251,19 +263,22 @@ def make(
     workers: int,
     resume: bool,
     progress: Progress,
+    earlier: Path | None = None,
 ) -> dict[str, int]:
     """Write ``out``; returns the rows of each table and level. Where there are more replicates
-    already than are asked for, they all count.
+    already than are asked for, they all count. ``earlier``: the release that this one rests on,
+    whose errors the intervals then cover.
 
     Raises:
         UserError: ``out`` has something else in it, or intervals of another seed or release; no
             such table or level; measurements of another publisher, whose budget nobody states; or
             it is the release's own folder, and the release is signed.
+        ReleaseError: ``earlier`` is another release than the one that this one rests on.
     """
     own = out.resolve() == (release / INTERVALS).resolve()
     if own:
         signature.refuse_signed(release)  # the list of intervals comes under its seal
-    maker = ReleaseRerun(release, digest_of(release), asked.seed)
+    maker = ReleaseRerun(release, digest_of(release), asked.seed, earlier)
     maker.source().chosen(asked.tables, asked.levels)
     maker.source().planned()  # what cannot be made is refused before anything is written
     rows = interval_writing.make(
@@ -275,12 +290,12 @@ def make(
 
 
 @lru_cache(maxsize=1)
-def _opened(release: Path, digest: str) -> ReleaseSource:
+def _opened(release: Path, digest: str, earlier: Path | None) -> ReleaseSource:
     """What lies at a path may be another release the next time: it is known by its ``digest``."""
     del digest
-    return source_of(release)
+    return source_of(release).on(earlier)
 
 
 @lru_cache(maxsize=1)
-def _published(release: Path, digest: str) -> Mapping[str, Histogram]:
-    return _opened(release, digest).published()
+def _published(release: Path, digest: str, earlier: Path | None) -> Mapping[str, Histogram]:
+    return _opened(release, digest, earlier).published()

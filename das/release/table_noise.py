@@ -85,7 +85,9 @@ class TableNoise(Frozen):
             return self.variance[depth][self.kind[depth]]
         out = np.zeros((self.published.units(level), self.variance[0].shape[1]))
         cover = Cover.of(
-            self.tree.spine, self.published.up(self.published.levels[-1], level)[self.tree.place]
+            self.tree.spine,
+            self.published.up(self.published.levels[-1], level)[self.tree.place],
+            self.tree.measured,
         )
         for at, (kind, variance) in enumerate(zip(self.kind, self.variance, strict=True)):
             here = cover.depth == at

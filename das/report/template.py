@@ -3,15 +3,58 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
+from importlib.util import cache_from_source
+from pathlib import Path
+from typing import Any
 
 import jinja2
+from jinja2.bccache import Bucket
 
 from das.model.kinds import kind_of
 from das.model.labels import level_inside, level_words
 from das.model.not_private import WARNING, WITHOUT
 from das.report.public import in_bytes
+
+#: How templates are compiled. No filter is applied then: compiled code stays right when the code of
+#: a filter changes.
+OPTIONS: dict[str, Any] = {
+    "autoescape": True,
+    "trim_blocks": True,
+    "lstrip_blocks": True,
+    "optimized": False,
+}
+
+
+class CompiledTemplates(jinja2.FileSystemBytecodeCache):
+    """Compiled templates next to Python's own compiled modules, so that a process does not compile
+    them again. Jinja keeps a digest of each template's text with its code and ignores the code of
+    other texts.
+
+    As for modules, nothing is kept where Python is told to write no byte code, or where the folder
+    cannot be written to."""
+
+    def __init__(self) -> None:
+        folder = Path(cache_from_source(__file__)).parent
+        super().__init__(
+            str(folder), f"%s.{sys.implementation.cache_tag}-{version('jinja2')}.jinja"
+        )
+
+    def get_source_checksum(self, source: str) -> str:
+        return super().get_source_checksum(f"{OPTIONS} {source}")
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):
+            super().load_bytecode(bucket)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if not sys.dont_write_bytecode:
+            with suppress(OSError):
+                super().dump_bytecode(bucket)
 
 
 @cache
@@ -20,13 +63,12 @@ def environment(**more: Callable[..., object]) -> jinja2.Environment:
     name is an error.
 
     ``more`` are filters added to ours. There is one environment in a process, so each template is
-    compiled once."""
+    loaded once."""
     out = jinja2.Environment(
         loader=jinja2.PackageLoader("das.report", ""),
-        autoescape=True,
         undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        bytecode_cache=CompiledTemplates(),
+        **OPTIONS,
     )
     filters = (figure, upward, whole, signed, clock, in_bytes)
     out.filters |= {f.__name__: f for f in filters} | more

@@ -11,7 +11,7 @@ from das.model.plan import Plan
 from das.model.schema import Schema
 from das.risk.exposure import ExposureRow, Outlook
 
-Row = TypeVar("Row", ExposureRow, Outlook)
+R = TypeVar("R", ExposureRow, Outlook)
 
 
 def queries_by_level(
@@ -71,6 +71,6 @@ def summary_of_plan(rows: Sequence[Outlook]) -> str:
     )
 
 
-def _even(rows: Sequence[Row]) -> Row:
+def _even(rows: Sequence[R]) -> R:
     """The row whose prior is nearest to a coin's."""
     return min(rows, key=lambda r: abs(r.prior - 0.5))

@@ -2,7 +2,7 @@
 redistricting release.
 
 The production budgets are in :mod:`das.model.dhc.strategy`; a configuration says which of them each
-level has, and a multiple of them."""
+level has, or gives the rho of each query of a level; and a multiple of them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import PlannedMeasurement, dearest
 from das.model.dhc import strategy
+from das.model.dhc.households import DHCH
+from das.model.dhc.persons import DHCP
+from das.model.dhc.units import TENVACGQ
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind, kind_of
 from das.model.plan import Plan
@@ -28,6 +31,7 @@ from das.model.schema import Schema
 from das.model.strategy import Strategy
 from das.spec.dhc_relations import sentences
 from das.spec.exact import ExactNumber
+from das.spec.notes import made_from_note
 from das.spec.parts import Files, Output, Part, Run
 from das.spec.specification import Specification
 
@@ -35,6 +39,7 @@ PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 _FEW = 100
 #: The levels of a tree of tabulation whose budgets have other names.
 _LIKE = {level: level for level in strategy.LEVELS} | {"Nation": "US", "Tract": "Tract_Subset"}
+_SCHEMAS = {PERSONS: DHCP, UNITS: TENVACGQ, HOUSEHOLDS: DHCH}
 
 
 class DhcRun(Run):
@@ -76,6 +81,11 @@ class DhcGeography(Part):
     levels: tuple[str, ...] = Field(min_length=2)
     """Levels of the earlier release's tree: all of them, or the lower ones, root first."""
 
+    @property
+    def spine(self) -> str:
+        """That of tabulation: the published places are measured."""
+        return "tabulation"
+
 
 class DhcBudget(Part):
     """``[budget]``: the budgets under zCDP. Neighbors differ in one replaced record of one
@@ -94,6 +104,14 @@ class DhcBudget(Part):
     levels: dict[str, str] = Field(default={})
     """A level of the tree, and the level of the production tree whose budget it has. Absent: the
     level of the same name, except that tracts have the budget of ``Tract_Subset``."""
+    queries: dict[str, dict[str, dict[str, ExactNumber]]] = Field(default={})
+    """By universe and level, the rho of each query, instead of production's. Queries that are not
+    listed are not measured there; new ones are products of attributes and recodes. A new query
+    is part of the first pass that settles its answers."""
+    made_from: tuple[str, ...] = ()
+    """What the shares were made from, if more than the configuration. The privacy statement
+    repeats it.
+    """
 
     @field_validator("persons", "units", "households")
     @classmethod
@@ -127,6 +145,11 @@ class DhcUniverse(Frozen):
     @property
     def name(self) -> str:
         return self.kind.name
+
+    @property
+    def records(self) -> str:
+        """How a reader calls its records."""
+        return self.kind.records
 
     @property
     def schema(self) -> Schema:
@@ -175,6 +198,7 @@ class DhcSpec(Specification):
             raise ValueError("geography.levels: a level is there twice")
         if odd := [lv for lv in self.budget.levels if lv not in levels]:
             raise ValueError(f"budget.levels: {odd[0]!r} is not in geography.levels")
+        self._check_queries()
         budgets = strategy.LEVELS if self.budget.where == "US" else strategy.LEVELS[1:]
         for level in levels:
             if self._like(level) not in budgets:
@@ -190,6 +214,17 @@ class DhcSpec(Specification):
             )
         return self
 
+    def _check_queries(self) -> None:
+        """Universes and levels exist; each universe is a strategy."""
+        for name, by_level in self.budget.queries.items():
+            where = f"budget.queries.{name}"
+            if name not in _SCHEMAS:
+                raise ValueError(f"{where}: the universes are {', '.join(_SCHEMAS)}")
+            if odd := [lv for lv in by_level if lv not in self.geography.levels]:
+                raise ValueError(f"{where}: {odd[0]!r} is not in geography.levels")
+            for level, queries in by_level.items():
+                _check_level(_SCHEMAS[name], queries, f"{where}.{level}")
+
     def _like(self, level: str) -> str:
         return self.budget.levels.get(level, _LIKE.get(level, level))
 
@@ -198,11 +233,11 @@ class DhcSpec(Specification):
         """Persons, units, and households, which rest on the units."""
         b = self.budget
         persons, units, households = (
-            self._on_levels(of(b.where), times)
-            for of, times in (
-                (strategy.persons, b.persons),
-                (strategy.units, b.units),
-                (strategy.households, b.households),
+            self._on_levels(of(b.where), times, b.queries.get(name, {}))
+            for name, of, times in (
+                (PERSONS, strategy.persons, b.persons),
+                (UNITS, strategy.units, b.units),
+                (HOUSEHOLDS, strategy.households, b.households),
             )
         )
         return (
@@ -214,12 +249,22 @@ class DhcSpec(Specification):
     def universe(self, name: str) -> DhcUniverse:
         return next(u for u in self.universes if u.name == name)
 
-    def _on_levels(self, of: Strategy, times: Fraction) -> Strategy:
-        rho = {
-            lv: {q: times * r for q, r in of.rho[self._like(lv)].items()}
-            for lv in self.geography.levels
-        }
-        return Strategy(of.schema, rho, of.outer)
+    def production(self, universe: str) -> Mapping[str, Mapping[str, Fraction]]:
+        """Production's costs of each level and query, times what the configuration says."""
+        of = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}[
+            universe
+        ](self.budget.where)
+        return self._on_levels(of, getattr(self.budget, universe), {}).rho
+
+    def _on_levels(
+        self, of: Strategy, times: Fraction, own: Mapping[str, Mapping[str, Fraction]]
+    ) -> Strategy:
+        """``own``: the levels whose costs are not production's."""
+        rho = {}
+        for lv in self.geography.levels:
+            here = own[lv] if lv in own else of.rho[self._like(lv)]
+            rho[lv] = {q: times * r for q, r in here.items()}
+        return of.measuring(rho)
 
     def lacks_input(self, paths: Sequence[Path]) -> bool:
         return not (paths or self.data.path or self.constraints.from_)
@@ -293,7 +338,12 @@ class DhcSpec(Specification):
                 " several records of one kind costs up to the square of their number, times what"
                 " one costs."
             ),
+            *self._made_from(),
         )
+
+    def _made_from(self) -> tuple[str, ...]:
+        made = self.budget.made_from
+        return (made_from_note(", ".join(self.budget.queries), made),) if made else ()
 
     def after(self, earlier: Earlier) -> DhcSpec:
         """The specification of a release, which names the earlier release that it rests on."""
@@ -313,3 +363,18 @@ class DhcSpec(Specification):
             where="geography.levels",
             remedy="name its lower levels, or all",
         )
+
+
+def _check_level(schema: Schema, queries: Mapping[str, Fraction], where: str) -> None:
+    """A level measures something; each query is one of the schema, and costs something. Two names
+    of one query are refused: they would be one measurement twice."""
+    if not queries:
+        raise ValueError(f"{where}: a level must measure some query")
+    if odd := [q for q, rho in queries.items() if rho <= 0]:
+        raise ValueError(f"{where}: {odd[0]!r} costs {queries[odd[0]]}; leave it out, or say more")
+    try:
+        asked = [schema.query(q).groupings for q in queries]
+    except SpecError as error:
+        raise ValueError(f"{where}: {error.what}") from None
+    if len(set(asked)) < len(asked):
+        raise ValueError(f"{where}: a query is there twice")

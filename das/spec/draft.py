@@ -27,7 +27,7 @@ def draft(
         "\n".join(
             [
                 *_head(table, name),
-                *_data(table, found),
+                *data_lines(table, found),
                 *_schema(found, rare),
                 *_measured(found, places),
             ]
@@ -41,18 +41,16 @@ def left_out(found: Guess) -> list[str]:
     return [c.name for c in found.attributes if len(c.common(RARE)) < len(c.values)]
 
 
-def _text(value: str) -> str:
+def text(value: str) -> str:
     """A basic string of TOML, whose escapes are those of JSON; also a quoted key."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+def key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else text(name)
 
 
-def _named(
-    columns: Sequence[ColumnProfile], name: Callable[[str], str]
-) -> dict[str, ColumnProfile]:
+def named(columns: Sequence[ColumnProfile], name: Callable[[str], str]) -> dict[str, ColumnProfile]:
     """Columns by the names that the configuration gives them, each another."""
     out: dict[str, ColumnProfile] = {}
     for c in columns:
@@ -64,12 +62,12 @@ def _named(
     return out
 
 
-def _level(name: str) -> str:
+def level_name(name: str) -> str:
     """The name of a level, which stands in names of files."""
     return re.sub(r"[^\w-]+", "_", name).strip("_").title() or "Level"
 
 
-def _attribute(name: str) -> str:
+def attribute_name(name: str) -> str:
     """A name that an attribute may have."""
     clean = re.sub(r"[^\w-]+", "_", name).strip("_") or "attribute"
     try:
@@ -78,7 +76,7 @@ def _attribute(name: str) -> str:
         return f"{clean}_"
 
 
-def _levels(c: ColumnProfile, rare: bool) -> list[str]:
+def listed_levels(c: ColumnProfile, rare: bool) -> list[str]:
     kept = c.values if rare else c.common(RARE)
     values = sorted(kept, key=int) if c.whole else list(kept)
     return [*values, *([_unknown(c)] if c.empty else [])]
@@ -99,48 +97,48 @@ def _head(table: InputProfile, name: str) -> Iterator[str]:
     )
     yield ""
     yield "[run]"
-    yield f"name = {_text(name)}"
+    yield f"name = {text(name)}"
     yield "# seed = 7      # makes a run repeatable AND NOT PRIVATE: for trying out only"
 
 
-def _data(table: InputProfile, found: Guess) -> Iterator[str]:
-    yield from ("", "[data]", 'reader = "table"', f"path = [{_text(table.path)}]")
+def data_lines(table: InputProfile, found: Guess) -> Iterator[str]:
+    yield from ("", "[data]", 'reader = "table"', f"path = [{text(table.path)}]")
     if table.encoding != "utf-8":
-        yield f"encoding = {_text(table.encoding)}"
+        yield f"encoding = {text(table.encoding)}"
     if found.left:
         yield "# Columns that are not used:"
         yield from (f"#   {' '.join(n.split())}: {why}" for n, why in found.left.items())
     yield from ("", "[data.columns]")
     if found.count is not None:
-        yield f"count = {_text(found.count.name)}     # how many persons a line stands for"
+        yield f"count = {text(found.count.name)}     # how many persons a line stands for"
     if found.within_parent:
         yield (
             "unique_within_parent = true     # codes repeat between places of the level above: they"
             " are put together"
         )
     yield from ("", "[data.columns.geography]     # level = column, from the top down")
-    places = _named([*found.geography, *found.areas], _level)
-    yield from (f"{_key(n)} = {_text(c.name)}" for n, c in places.items() if c in found.geography)
+    places = named([*found.geography, *found.areas], level_name)
+    yield from (f"{key(n)} = {text(c.name)}" for n, c in places.items() if c in found.geography)
     if found.areas:
         yield from (
             "",
             "[data.columns.areas]     # areas of whole places that cut across the levels",
         )
-        yield from (f"{_key(n)} = {_text(c.name)}" for n, c in places.items() if c in found.areas)
+        yield from (f"{key(n)} = {text(c.name)}" for n, c in places.items() if c in found.areas)
     if found.names:
         yield from ("", "[data.columns.names]     # level = column with the names of its places")
         yield from (
-            f"{_key(n)} = {_text(found.names[c.name].name)}"
+            f"{key(n)} = {text(found.names[c.name].name)}"
             for n, c in places.items()
             if c.name in found.names
         )
-    attributes = _named(found.attributes, _attribute)
+    attributes = named(found.attributes, attribute_name)
     if other := {n: c for n, c in attributes.items() if n != c.name}:
         yield from ("", "[data.columns.attributes]     # attribute = column")
-        yield from (f"{_key(n)} = {_text(c.name)}" for n, c in other.items())
+        yield from (f"{key(n)} = {text(c.name)}" for n, c in other.items())
     if empty := {n: c for n, c in attributes.items() if c.empty}:
         yield from ("", "[data.columns.missing]     # the level of records without a value")
-        yield from (f"{_key(n)} = {_text(_unknown(c))}" for n, c in empty.items())
+        yield from (f"{key(n)} = {text(_unknown(c))}" for n, c in empty.items())
 
 
 def _schema(found: Guess, rare: bool) -> Iterator[str]:
@@ -163,15 +161,15 @@ def _schema(found: Guess, rare: bool) -> Iterator[str]:
             "# questionnaire, or records with them are refused. (For a trial: das init"
             " --rare-levels copies all.)"
         )
-    for n, c in _named(found.attributes, _attribute).items():
+    for n, c in named(found.attributes, attribute_name).items():
         some = (
             "     # some are left out" if not rare and len(c.common(RARE)) < len(c.values) else ""
         )
-        yield f"{_key(n)} = [{', '.join(map(_text, _levels(c, rare)))}]{some}"
+        yield f"{key(n)} = [{', '.join(map(text, listed_levels(c, rare)))}]{some}"
 
 
 def _measured(found: Guess, listed: str | None) -> Iterator[str]:
-    places = _named([*found.geography, *found.areas], _level)
+    places = named([*found.geography, *found.areas], level_name)
     levels = [
         "All" if "Country" in places else "Country",
         *(n for n, c in places.items() if c in found.geography),
@@ -179,15 +177,15 @@ def _measured(found: Guess, listed: str | None) -> Iterator[str]:
     yield from (
         "",
         "[geography]",
-        f"levels = [{', '.join(map(_text, levels))}]     # the first one is the root",
+        f"levels = [{', '.join(map(text, levels))}]     # the first one is the root",
         '# places = "places.csv"     # a table of all places, also of those where nobody lives'
         if listed is None
-        else f"places = {_text(listed)}     # all places, also those where nobody lives",
+        else f"places = {text(listed)}     # all places, also those where nobody lives",
     )
     yield from (
         "",
         "# [constraints]",
-        f"# total = {_text(levels[1])}     # publishes these totals exactly, outside the guarantee",
+        f"# total = {text(levels[1])}     # publishes these totals exactly, outside the guarantee",
     )
     yield from (
         "",
@@ -199,15 +197,15 @@ def _measured(found: Guess, listed: str | None) -> Iterator[str]:
     )
     yield 'delta = "1e-10"'
     yield from ("", "[budget.levels]         # shares, exact: they sum to 1")
-    yield from (f'{_key(lv)} = "1/{len(levels)}"' for lv in levels)
-    names = list(_named(found.attributes, _attribute))
+    yield from (f'{key(lv)} = "1/{len(levels)}"' for lv in levels)
+    names = list(named(found.attributes, attribute_name))
     for lv in levels:
-        yield from ("", f"[budget.queries.{_key(lv)}]")
+        yield from ("", f"[budget.queries.{key(lv)}]")
         if len(names) == 1:
             yield from ('total = "1/2"', 'detailed = "1/2"')
             continue
         yield 'total = "1/4"'
-        yield from (f'{_key(n)} = "1/{4 * len(names)}"' for n in names)
+        yield from (f'{key(n)} = "1/{4 * len(names)}"' for n in names)
         yield 'detailed = "1/2"'
 
 

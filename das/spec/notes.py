@@ -6,7 +6,7 @@ again when the release is verified."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from das.model.reader_notes import NOTES
 from das.model.readers import TABLE
@@ -59,12 +59,15 @@ def of_the_tree(spec: RunSpec, known: Exact) -> tuple[str, ...]:
 
 def of_the_budget(spec: RunSpec) -> tuple[str, ...]:
     """The notes about shares that were computed from other data."""
-    return tuple(
+    return tuple(made_from_note(name, made) for name, made in spec.made_from.items() if made)
+
+
+def made_from_note(name: str, made: Sequence[str]) -> str:
+    """What the shares of a universe, or of several, were made from."""
+    return (
         f"The shares of the budget ({name}) were made from {'; '.join(made)}, as the configuration"
         " says. That no record of this run entered them otherwise than by what is published is its"
         " word: it is not checked."
-        for name, made in spec.made_from.items()
-        if made
     )
 
 

@@ -19,6 +19,7 @@ from das.spec.tree import check_numbers, override, renamed, tree_of
 #: publisher made.
 Spec = RunSpec | PublishedSpec
 SpecKind = TypeVar("SpecKind", bound=Specification)
+PartKind = TypeVar("PartKind", bound=BaseModel)
 
 
 def _dhc() -> type[Specification]:
@@ -145,8 +146,19 @@ def publication_of(tree: Mapping[str, Any], where: str) -> str:
 
 
 def _checked(kind: type[SpecKind], tree: dict[str, Any], where: str) -> SpecKind:
+    found = validated(kind, tree, where)
     try:
-        return kind.model_validate(tree).checked()
+        return found.checked()
+    except SpecError as error:
+        raise SpecError(str(error), where=where) from None
+
+
+def validated(
+    kind: type[PartKind], tree: dict[str, Any], where: str, context: dict[str, Any] | None = None
+) -> PartKind:
+    """The value of parsed tables and keys. Raises :class:`SpecError`, once, with every fault."""
+    try:
+        return kind.model_validate(tree, context=context)
     except ValidationError as error:
         faults = "\n".join(f"  {_fault(e, kind)}" for e in error.errors())
         raise SpecError(

@@ -51,9 +51,17 @@ class TargetPart(Part):
 
 
 class LevelTarget(TargetPart):
-    """``[[target]]``: a query of the units of a level."""
+    """``[[target]]``: a query of the units of a level, or the lines of a published table."""
 
     level: str
+    query: str = ""
+    table: str = ""
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> LevelTarget:
+        if bool(self.query) == bool(self.table):
+            raise ValueError("a target has a query or a table")
+        return self
 
 
 class AreaTarget(TargetPart):
@@ -136,6 +144,8 @@ class TargetsFile(Part):
     """Draws ``Level:query``, or levels, that are not to become smaller."""
     hold: tuple[str, ...] = ()
     """The measurements that stay as they are."""
+    measure: tuple[str, ...] = ()
+    """``Level:query``: what the plan does not measure, and could."""
 
     @property
     def lists(self) -> tuple[Path, ...]:
@@ -209,20 +219,19 @@ def target_set_of(
     levels: Sequence[str],
     measured: Sequence[tuple[str, str]],
     where: str,
+    tables: Sequence[str] = (),
 ) -> TargetSet:
-    """The targets, with the names of existing levels and queries. Raises :class:`UserError` for a
-    name that does not exist.
+    """The targets, with the names of existing levels, queries and ``tables``. Raises
+    :class:`UserError` for a name that does not exist.
     """
     targets = []
     for t in found.target:
         level = named(t.level, levels, "level", f"{where}, target")
-        targets.append(
-            t.target(
-                Estimand(
-                    level, spelt(t.query, schema, [q for lv, q in measured if lv == level], where)
-                )
-            )
-        )
+        if t.table:
+            name = named(t.table, tables, "table", f"{where}, target")
+        else:
+            name = spelt(t.query, schema, [q for lv, q in measured if lv == level], where)
+        targets.append(t.target(Estimand(level, name)))
     for a in found.area:
         query = spelt(a.query, schema, [q for _, q in measured], where)
         says = "" if a.population is None else f"{a.population[0]:,} to {a.population[1]:,} persons"
@@ -241,6 +250,18 @@ def target_set_of(
         for texts in (asked, [(text, f"{where}, hold") for text in found.hold])
     )
     return TargetSet(objective or found.objective, tuple(targets), guard, kept, held)
+
+
+def new_measurements(
+    found: TargetsFile, schema: Schema, levels: Sequence[str], where: str
+) -> list[tuple[str, str]]:
+    """Level and query of each under ``measure``."""
+    out = []
+    for text in found.measure:
+        name, _, asked = text.partition(":")
+        level = named(name.strip(), levels, "level", f"{where}, measure")
+        out.append((level, spelt(asked.strip(), schema, (), f"{where}, measure")))
+    return out
 
 
 def _draws(

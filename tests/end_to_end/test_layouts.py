@@ -70,11 +70,14 @@ def test_the_measurements_alone_give_the_same_estimates(
     assert list(one) == list(
         other
     )  # constraints tell of all units, also of tracts, which are a county's only child each
+    their_tree = theirs.tree(theirs.after.universes[0])
     for level, h in other.items():
-        assert_same(tree.spine, one[level], theirs.spine, h, level)
+        assert_same(tree.spine, one[level], their_tree.spine, h, level)
         if level != "US":
-            there = theirs.tree(theirs.after.universes[0]).measured(level)
-            assert np.array_equal(there, tree.measured(level)), level
+            assert np.array_equal(their_tree.measured(level), tree.measured(level)), level
+    place = ours.spine.codes[-1][tree.place]  # in tabulation codes, too
+    assert np.array_equal(theirs.spine.codes[-1][their_tree.place], place)
+    assert theirs.spine.geocodes("State").tolist() == ["34", "36", "42"]
 
 
 def assert_same(
@@ -114,7 +117,8 @@ def test_rows_are_in_folders_of_branches_and_states_and_of_measured_units_alone(
         assert [p.name for p in (root / "Tract.parquet").iterdir()] == ["Constraint"]
         for level in tree.spine.levels:  # the whole tree is in the constraints
             rows = pq.read_table(root / f"{level}.parquet" / "Constraint", columns=["geocode"])
-            assert set(rows["geocode"].to_pylist()) == set(tree.spine.geocodes(level).tolist())
+            codes = [""] if level == "US" else tree.spine.geocodes(level).tolist()
+            assert set(rows["geocode"].to_pylist()) == set(codes)
         for level in ("State", "County", "Block_Group", "Block"):
             state = tree.spine.geocodes("State")[tree.spine.up(level, "State")]
             folders = {p.name for p in (root / f"{level}.parquet" / "DPQuery").iterdir()}

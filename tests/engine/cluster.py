@@ -54,6 +54,7 @@ def cluster(tls: Path, plain: int = 1, marked: int = 1) -> Iterator[Any]:
             {
                 "distributed.deploy.lost-worker-timeout": "1 hour",
                 "distributed.comm.compression": None,
+                "distributed.worker.multiprocessing-method": "forkserver",
             }
         ),
         distributed.SpecCluster(

@@ -15,6 +15,7 @@ from das.model.sparse_measurement import RecordingSource, SparseMeasurement, Spa
 from das.model.spine import Spine
 
 Q = "q"
+LOWER = ("County", "Tract")
 
 
 def tree(shape: list[list[int]]) -> Spine:
@@ -139,3 +140,22 @@ def test_a_unit_with_two_children_asks_of_nobody_else() -> None:
     said = RecordingSource(measured(spine, np.random.default_rng(1), 3))
     Upward(said, spine).answers("County", Q, np.array([0]), np.array([1]))
     assert [len(m.at) for level in spine.levels for m in said.of(level)] == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_a_query_counts_down_to_the_first_level_that_does_not_measure_it(most: int) -> None:
+    """Blocks do not measure it: tracts have their own answers alone, and pass these on."""
+    spine = tree([[1], [2, 1]])
+    every = measured(spine, np.random.default_rng(3), 2)
+    some = SparseMeasurements.of(every.held[lv, Q] for lv in ("State", *LOWER))
+    upward, n = Upward(some, spine, most), spine.units("Tract")
+    at = np.arange(n), np.ones(n, dtype=np.int64)
+    assert upward.queries("Block") == ()
+    np.testing.assert_allclose(upward.variance("Tract", Q), every.variance("Tract", Q))
+    np.testing.assert_array_equal(upward.answers("Tract", Q, *at), every.answers("Tract", Q, *at))
+    first = np.array([0])  # a county of one tract
+    v = 1 / (1 / every.variance("County", Q)[0] + 1 / every.variance("Tract", Q)[0])
+    assert upward.variance("County", Q)[0] == pytest.approx(v)
+    asked = upward.answers("County", Q, first, first)
+    parts = [every.answers(lv, Q, first, first)[0] / every.variance(lv, Q)[0] for lv in LOWER]
+    assert asked[0] == pytest.approx(v * sum(parts))

@@ -21,7 +21,7 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements
 from das.model.plan import Plan
 from das.model.redistricting import H1
-from das.model.redundant import follows, redundant, redundant_on
+from das.model.redundant import follows, open_answers, redundant, redundant_on
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import Exact, Planned
@@ -319,3 +319,22 @@ def test_idle_draws_are_those_that_neighbours_who_agree_cannot_differ_in(path: P
         assert found == set(u.plan.measurements) - set(
             spec.terms.free(u.name, u.plan.measurements, u.exact.counts)
         )
+
+
+@pytest.mark.parametrize(
+    ("query", "answers", "left"),
+    [
+        ("age_18_64_116 * relgq_4_groups", 12, 6),
+        ("age_18_64_116 * sex", 6, 4),
+        ("age_38_groups * sex", 76, 74),
+        ("hispanic * sex", 4, 2),
+        ("sex * relgq_4_groups", 8, 5),
+        ("votingage * hispanic", 4, 0),
+    ],
+)
+def test_how_much_the_redistricting_counts_leave_open(query: str, answers: int, left: int) -> None:
+    from das.model.dhc.persons import DHCP
+    from das.model.dhc.strategy import PERSONS_FIXED
+
+    assert DHCP.query(query).answers == answers
+    assert open_answers(DHCP, query, PERSONS_FIXED) == left

@@ -23,8 +23,10 @@ from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
 from das.model.histogram import Histogram
 from das.release import replicates, verify
-from das.release.dhc import OpenedDhc, open_dhc, tenures
+from das.release.dhc import OpenedDhc, fixed_units, open_dhc, tenures
 from das.release.dhc_replicates import DhcReplicates
+from das.release.opened import open_release
+from das.release.own_replicates import OwnReplicates
 from das.release.replicate_source import PAGE, IntervalOptions, PublicNoise
 from das.release.replicates import NewNoiseOnDemand, SeededNoise, make
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcEstimation
@@ -283,6 +285,97 @@ def test_what_was_interrupted_goes_on(
     make(run / "release", out, ASKED, workers=1, resume=True, progress=Silent())
     assert first.stat().st_mtime_ns == before
     assert tree_digests(out) == tree_digests(run / "release" / "intervals")
+
+
+# --- on replicates of the redistricting release
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def below(worlds: Worlds) -> Path:
+    """The release that the DHC rests on."""
+    return worlds.run("run.seed=1", data="one thousand") / "release"
+
+
+@pytest.fixture(scope="module")
+def chained(run: Path, below: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run with intervals of persons and units that cover the earlier errors, too."""
+    out = tmp_path_factory.mktemp("chained") / "run"
+    shutil.copytree(run, out, ignore=shutil.ignore_patterns("intervals"))
+    folder = out / "release" / "intervals"
+    asked = IntervalOptions(2, 5, 0.9, tables=("P12", "H3"), levels=("County",))
+    quiet = {"workers": 1, "resume": False, "progress": Silent()}
+    make(out / "release", folder, asked, earlier=below, **quiet)
+    return out
+
+
+def test_a_replicate_rests_on_the_replicate_of_the_earlier_release(
+    chained: Path, below: Path, opened: OpenedDhc
+) -> None:
+    """Of the same seed and number: of persons in every cell, of units vacant and occupied."""
+    earlier = OwnReplicates.of(open_release(below))
+    made = earlier.again(earlier.published(), SeededNoise(5, 2))
+    codes = files.codes_of(opened.spine, "Block")
+    for name, fixed in (
+        (PERSONS, made["persons"]),
+        (UNITS, fixed_units(made["housing"], opened.facilities)),
+    ):
+        u = opened.spec.universe(name)
+        path = files.path_of(chained / "release" / "intervals", u.kind.folder, 2)
+        found = files.read(path, codes, u.schema).sparse(u.schema.query(u.fixed_query)).dense()
+        assert np.array_equal(found, fixed.dense())
+        assert not np.array_equal(found, opened.fixed[name].dense())
+
+
+def test_on_counts_without_noise_it_is_the_replicate_of_fixed_counts(
+    opened: OpenedDhc,
+    counts: Mapping[str, Histogram],
+    below: Path,
+    drawn: list[dict[str, Histogram]],
+) -> None:
+    class Exact(OwnReplicates):
+        def again(self, counts: Any, noise: Any, pool: Any = None) -> Any:
+            return counts
+
+    exact = Exact(**vars(OwnReplicates.of(open_release(below))))
+    of = dataclasses.replace(DhcReplicates.of(opened), earlier=exact, decided=True)
+    for name, h in of.again(counts, SeededNoise(5, 2)).items():
+        assert h.same_as(drawn[2][name])
+
+
+def test_then_every_count_has_a_width_or_is_certain_and_it_is_said(chained: Path) -> None:
+    rows = das.read_intervals(chained, "P12", "County", method="replicates")
+    assert set(rows["basis"]) <= {"exact", "replicates", ""}
+    total = rows[rows["field"] == "P0120001"]
+    assert (total["upper"] > total["lower"]).all()
+    units = das.read_intervals(chained, "H3", "County", method="replicates")
+    assert (units["upper"] > units["lower"]).groupby(units["field"]).any().tolist() == [
+        False,  # housing units are exact
+        True,
+        True,
+    ]
+    assert set(units["basis"]) == {"exact", "replicates"}
+    manifest = json.loads((chained / "release" / "intervals" / "manifest.json").read_text())
+    assert "the same seed and number" in " ".join(manifest["says"])
+    assert not any("not covered" in line for line in manifest["says"])
+    assert not DhcReplicates.of(open_dhc(chained / "release")).keeps_earlier_counts
+    verify.statement(chained / "release")
+
+
+def test_the_two_kinds_are_not_mixed_and_another_release_is_refused(
+    commands: Commands, chained: Path, below: Path, worlds: Worlds
+) -> None:
+    call, few = commands.named("intervals"), ("--replicates", 2, "--seed", 5, "--table", "P1")
+    code, _, err = call(chained, *few)
+    assert code == 2
+    assert "another earlier" in err
+    other = worlds.run("run.seed=2", data="one thousand")
+    code, _, err = call(worlds.dhc(), *few, "--earlier", other)
+    assert code == 2
+    assert "is not the release" in err
+    code, _, err = call(other, *few, "--earlier", below)
+    assert code == 2
+    assert "rest on no earlier release" in err
 
 
 # --- intervals

@@ -76,6 +76,22 @@ def test_it_survives_its_dump_which_names_nothing_of_this_machine() -> None:
     ]
 
 
+def test_a_level_can_have_shares_of_its_own_with_new_queries_and_without_some() -> None:
+    own = 'budget.queries={households={Tract={elderly="1/10", detailed="1/5"}}}'
+    spec = of(own, "budget.households=2", 'budget.made_from=["a release"]')
+    plan = spec.universe("households").plan
+    assert {d.query: d.cost for d in plan.at("Tract")} == {
+        "elderly": Fraction(1, 5),
+        "detailed": Fraction(2, 5),
+    }
+    assert {d.query for d in plan.at("Block")} == set(strategy.households().rho["Block"])
+    assert "elderly" in spec.universe("households").strategy.outer[1].queries
+    assert spec.universe("persons").plan.measurements == of().universe("persons").plan.measurements
+    assert "(households) were made from a release" in spec.notes[-1]
+    again = load(spec.dump(), where="dumped")
+    assert again.universe("households").plan.measurements == plan.measurements
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -90,6 +106,12 @@ def test_it_survives_its_dump_which_names_nothing_of_this_machine() -> None:
         ("rounding.objective=nearest", "unknown key"),
         ("budget.person=1", "did you mean 'persons'"),
         ("budget.where=PR", "'US' has no budget"),
+        ('budget.queries={people={Block={detailed="1"}}}', "the universes are persons, units"),
+        ('budget.queries={persons={Parish={detailed="1"}}}', "'Parish' is not in"),
+        ('budget.queries={persons={Block={detailed="0"}}}', "'detailed' costs 0"),
+        ("budget.queries={persons={Block={}}}", "must measure some query"),
+        ('budget.queries={persons={Block={"sex * aeg"="1"}}}', "aeg"),
+        ('budget.queries={persons={Block={"sex * age"="1", "age * sex"="1"}}}', "twice"),
     ],
 )
 def test_what_does_not_fit_is_said(change: str, says: str) -> None:

@@ -156,15 +156,17 @@ def _queries(root: Path, level: str | None, kind: str) -> list[str]:
 def _frames(
     folder: Path, query: str | None, geocode: str | Sequence[str] | None, kind: str
 ) -> list[pd.DataFrame]:
-    out = []
+    out, level = [], folder.parent.name.removesuffix(".parquet")
     for path in sorted(folder.rglob("*.parquet")):
-        table = _read(path, None, _filter(query, geocode, kind))
+        table = _read(path, None, _filter(query, geocode, kind, level))
         if lost := [c for c in _NEEDED[kind] if c not in table.column_names]:
             raise ReleaseError(
                 f"there is no column {lost[0]!r}", where=path, remedy="get the file again"
             )
         if table.num_rows:
-            out.append(table.to_pandas())
+            frame = table.to_pandas()
+            frame.loc[frame["geocode"] == "", "geocode"] = level  # a root above all places
+            out.append(frame)
     return out
 
 
@@ -178,13 +180,14 @@ def _read(path: Path, columns: list[str] | None, chosen: ds.Expression | None) -
 
 
 def _filter(
-    query: str | None, geocode: str | Sequence[str] | None, kind: str
+    query: str | None, geocode: str | Sequence[str] | None, kind: str, level: str
 ) -> ds.Expression | None:
     chosen = None
     if query is not None:
         chosen = ds.field("query_name") == query + _SUFFIX[kind]
     if geocode is not None:
         wanted = [geocode] if isinstance(geocode, str) else list(geocode)
+        wanted += [""] if level in wanted else []
         here = ds.field("geocode").isin(wanted)
         chosen = here if chosen is None else chosen & here
     return chosen

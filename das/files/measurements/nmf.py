@@ -2,9 +2,11 @@
 
 ``<root>/<Level>.parquet/DPQuery[/State=<code>]/part-<subtree>-<batch>.parquet``, one row for each
 unit and query, and ``.../Constraint[/State=<code>]/part-<subtree>.parquet``, one for each unit and
-constraint. Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``<name>_con``); one string
-column for each attribute, holding ``*`` (summed out), ``detailed``, or the name of a grouping;
-``query_shape`` and ``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``.
+constraint. Columns: ``geocode``, empty for a root above all places (``US``); ``query_name``
+(``<query>_dpq``, ``<name>_con``); one string column for each attribute; ``query_shape`` and
+``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``. An attribute's column
+holds ``*`` (summed out) or the name of a grouping. The attribute's own name stands for each level
+by itself, and ``detailed`` does in the query of that name.
 
 A unit that no query measures has no row in ``DPQuery``, and a level without a measured unit has no
 such folder. Constraints have rows for all units.
@@ -37,8 +39,9 @@ from numpy.typing import NDArray
 from das.files import atomic, numbers
 from das.files import codes as texts
 from das.files.parquet import marked
-from das.model.codes import text
+from das.model.codes import encoded, text
 from das.model.constraint import Constraint
+from das.model.grouping import DETAILED
 from das.model.measurement import Measurement, published_variance
 from das.model.not_private import Private
 from das.model.query import Query
@@ -65,7 +68,7 @@ def write(
     """Write all measurements of a level of a subtree as they come, for the units that are measured;
     ``spine`` is the subtree's. Each file says if it is not ``private``. Returns SHA-256 of each
     part, by its path from ``root``."""
-    partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
+    partition, geocodes = folders(spine, level), geocodes_of(spine, level)
     out: dict[str, str] = {}
     for number, batch in enumerate(_batches(measurements)):
         measured = np.any([np.isfinite(m.variance) for m in batch], axis=0)
@@ -97,7 +100,7 @@ def write_constraints(
     """
     parts = {}
     for level in dict.fromkeys(c.level for c in constraints):
-        partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
+        partition, geocodes = folders(spine, level), geocodes_of(spine, level)
         here = [c for c in constraints if c.level == level]
         for where, a, b in _runs(partition, 0, spine.units(level)):
             tables = [
@@ -106,6 +109,15 @@ def write_constraints(
             path = root / f"{level}.parquet" / "Constraint" / where / f"part-{subtree:05d}.parquet"
             parts[path] = _part(tables, private)
     atomic.write_all(parts)
+
+
+def geocodes_of(spine: Spine, level: str) -> pa.StringArray:
+    """The geocodes of a level as the files have them. A child's begins with its parent's, so a root
+    whose code is only the name of its level, such as US, has the empty one."""
+    codes = spine.codes[spine.index(level)]
+    if level == spine.levels[0] and codes[0] == encoded([level])[0]:
+        codes = encoded([""])
+    return texts.column(codes)
 
 
 def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:
@@ -172,7 +184,11 @@ def describe(
     n = len(geocodes)
     columns = {"geocode": geocodes, "query_name": texts.repeated(name, n)}
     for attribute, grouping in zip(schema.attributes, query.groupings, strict=True):
-        label = "*" if grouping.is_total else "detailed" if grouping.is_detailed else grouping.name
+        label = grouping.name
+        if grouping.is_total:
+            label = "*"
+        elif grouping.is_detailed:
+            label = DETAILED if query.name == DETAILED else attribute.name
         columns[attribute.name] = texts.repeated(label, n)
     shape = np.tile(np.array(query.shape, dtype=np.int32), (n, 1))
     columns["query_shape"] = lists(shape)

@@ -171,7 +171,15 @@ def as_written(column: pa.ChunkedArray, path: Path) -> NDArray[np.signedinteger[
 
 def units_of(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDArray[np.int64]:
     """Unit numbers of geocodes."""
-    return known_units(texts.codes(column), partial(spine.find, level), level, path)
+    codes = texts.codes(column)
+    if level == spine.levels[0]:
+        codes = root_named(codes, spine.codes[0])
+    return known_units(codes, partial(spine.find, level), level, path)
+
+
+def root_named(codes: Codes, root: Codes) -> Codes:
+    """Geocodes of a root, with its code instead of the empty one that files have."""
+    return np.where(codes == b"", root[0], codes)
 
 
 def known_units(

@@ -26,6 +26,7 @@ from das.files.measurements.nmf_file import (
     as_written,
     known_units,
     matrix,
+    root_named,
     units_of,
 )
 from das.files.parquet import LOST as _LOST
@@ -257,6 +258,8 @@ class NmfPart:
         self, path: Path, group: int
     ) -> tuple[NDArray[np.int64], NDArray[np.signedinteger[Any]], NDArray[np.float64]]:
         codes, values, variance = decoded(path, group, partial(_rows, path, group))
+        if len(self.codes) == 1:
+            codes = root_named(codes, self.codes)
         unit = self.first + known_units(
             codes, partial(sorted_places, self.codes, self._order), self.level, path
         )

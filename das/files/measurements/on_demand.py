@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 
 from das.errors import ReleaseError
 from das.files import atomic
-from das.files import codes as texts
-from das.files.measurements.nmf import ONE_PAGE, describe
+from das.files.measurements.nmf import ONE_PAGE, describe, geocodes_of
 from das.files.measurements.nmf_file import matrix, names_of, units_of
 from das.files.parquet import LOST, columns, marked, opened, readable, refuse_marked
 from das.model.measurement import published_variance
@@ -61,7 +60,7 @@ def write(
     """Write what was measured on demand of a level of a subtree, whose spine this is: a measurement
     of each of its queries. The file says if they are not ``private``. Returns SHA-256 of the part,
     by its path from ``root``."""
-    geocodes = texts.column(spine.codes[spine.index(level)])
+    geocodes = geocodes_of(spine, level)
     tables = [t for m in measurements for t in _tables(m, schema, geocodes)]
     if not tables:
         return {}

@@ -3,9 +3,12 @@ notes on the rest.
 
 *Bounds*: those of the dwelling groups at the lowest level. *Totals* (``total``): those of the
 lowest level whose totals are all known. For a state in two parts (American Indian areas, and the
-rest) the production system knew the total of both together. No row of the published files is known
-to give it. Rows named ``joint_total``, one for each unit with the total of its whole place, are
-used where they exist."""
+rest) the production system knew the total of both together. No row of the published files
+gives it, so it may come from outside (:mod:`das.files.measurements.outside_totals`). Rows named
+``joint_total``, one for each unit with the total of its whole place, are used where they exist.
+
+*Structural zeros* are the schema's, and those of the files are held against them
+(:mod:`das.files.measurements.published_rules`)."""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ from das.files.measurements.published_files import (
     matrix,
     read,
 )
+from das.files.measurements.published_rules import check_rules
+from das.files.measurements.published_tree import units_of_codes
 from das.model.codes import text
 from das.model.constraint import Constraint, JointTotals
 from das.model.limits import NO_LIMIT
@@ -35,18 +40,19 @@ _SAME_SIGN = {"==": "=", "le": "<=", "ge": ">=", "eq": "="}
 
 
 def constraints_of(
-    schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], notes: list[str]
+    schema: Schema,
+    spine: Spine,
+    levels: Sequence[PublishedLevel],
+    notes: list[str],
+    outside: Constraint | None = None,
 ) -> list[Constraint]:
-    """Those that post-processing enforces: totals of one level, and bounds of the dwelling
-    groups.
+    """Those that post-processing enforces: totals of one level, and bounds of the dwelling groups.
+    ``outside``: totals that the files need not hold.
     """
     dwelling = schema.dwelling
     bounds = [] if dwelling is None else [f"{dwelling}_total_{end}" for end in ("lb", "ub")]
-    structural = {"nurse_nva_0"} if schema.impossible else set()
-    for level in levels:
-        if strange := sorted(level.names - {"total", "joint_total", *bounds} - structural):
-            notes.append(f"{level.name}: constraints that are not enforced: {', '.join(strange)}")
-    out = _known_total(schema, spine, levels, notes)
+    notes += check_rules(schema, levels, {"total", "joint_total", *bounds})
+    out = _known_total(schema, spine, levels, notes, outside)
     notes += _in_parts(spine, levels, out)
     lowest = levels[-1]
     if not lowest.names & set(bounds):
@@ -106,19 +112,26 @@ def _stricter(
 
 
 def _known_total(
-    schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], notes: list[str]
+    schema: Schema,
+    spine: Spine,
+    levels: Sequence[PublishedLevel],
+    notes: list[str],
+    outside: Constraint | None,
 ) -> list[Constraint]:
-    """The totals, of units or of places, at the lowest level whose totals are all known. Totals of
-    the levels above must be their sums.
+    """The totals, of units or of places, at the lowest level whose totals are all known, in the
+    files or ``outside`` of them. Totals of the levels above must be their sums.
     """
     known: Constraint | None = None
     counted = np.zeros(0, dtype=np.int64)  # what adds up to the totals above
     for level, name in (
         (level, name) for level in reversed(levels) for name in ("total", "joint_total")
     ):
-        if name not in level.names:
+        if outside is not None and (outside.level, outside.name) == (level.name, name):
+            total = _agreed(schema, spine, level, outside)
+        elif name in level.names:
+            total = _bound(schema, spine, level, name, "total", "total")[:, 0]
+        else:
             continue
-        total = _bound(schema, spine, level, name, "total", "total")[:, 0]
         if (total < 0).any():
             notes.append(
                 f"{level.name}: {'the total' if name == 'total' else name} is known for "
@@ -127,19 +140,43 @@ def _known_total(
         elif known is None:
             known = Constraint(name, level.name, "total", "=", total[:, None])
             counted = total if name == "total" else _once(spine, level, total)
-        elif name == "total":
-            sums = np.bincount(
-                spine.up(known.level, level.name), weights=counted, minlength=len(total)
-            )
-            if (bad := sums != total).any():
-                code = spine.code(level.name, int(np.argmax(bad)))
-                raise InputError(
-                    f"the total of {level.name} {code} is {total[bad][0]}, but those of level"
-                    f" {known.level} below it sum to {int(sums[bad][0])}",
-                    where="total_con",
-                    remedy=AGAIN,
-                )
+        else:
+            _check_sums(spine, level, name, total, known.level, counted)
     return [] if known is None else [known]
+
+
+def _check_sums(
+    spine: Spine, level: PublishedLevel, name: str, total: Ints, below: str, counted: Ints
+) -> None:
+    """The totals of a level are the sums of those known ``below``."""
+    sums = np.bincount(spine.up(below, level.name), weights=counted, minlength=len(total))
+    if name == "joint_total":
+        joint = JointTotals.of_places(spine.codes[spine.index(level.name)], total)
+        sums = joint.sums(sums.astype(np.int64))[joint.part]
+    if (bad := sums != total).any():
+        code = spine.code(level.name, int(np.argmax(bad)))
+        raise InputError(
+            f"the total of {level.name} {code} is {total[bad][0]}, but those of level {below} below"
+            f" it sum to {int(sums[bad][0])}",
+            where="total_con",
+            remedy=AGAIN,
+        )
+
+
+def _agreed(schema: Schema, spine: Spine, level: PublishedLevel, outside: Constraint) -> Ints:
+    """Totals from outside, which must be those of the files where these have them."""
+    total = outside.bound[:, 0]
+    if outside.name in level.names:
+        own = _bound(schema, spine, level, outside.name, "total", "total")[:, 0]
+        if (bad := (own >= 0) & (own != total)).any():
+            unit = int(np.argmax(bad))
+            raise InputError(
+                f"the total of {level.name} {spine.code(level.name, unit)} is {own[unit]:,} in the"
+                f" measurement files, and {total[unit]:,} is given",
+                where="totals",
+                remedy="give the totals of the same publication",
+            )
+    return total
 
 
 def _once(spine: Spine, level: PublishedLevel, stated: Ints) -> Ints:
@@ -161,8 +198,9 @@ def _in_parts(
         return
     if split := len(codes) - len({c[1:] for c in codes}):
         yield (
-            f"{levels[1].name}: {split} places are two units each; nothing says what both hold"
-            " together (rows joint_total would), and no such totals are enforced"
+            f"{levels[1].name}: {split} {'place is' if split == 1 else 'places are'} two units each;"
+            " nothing says what both hold together (--totals would), and no such totals are"
+            " enforced"
         )
 
 
@@ -190,7 +228,7 @@ def _bound(
                     remedy=AGAIN,
                 )
         table = table.take(pa.array(row))
-        unit = spine.find(level.name, texts.codes(table["geocode"]))
+        unit = units_of_codes(spine, level.name, texts.codes(table["geocode"]))
         check_shape(table, 0, spelt, group.path)
         got = matrix(table["value"], spelt, group.path)
         if (bound[unit] >= 0).any() or len(np.unique(unit)) != len(unit) or (got < 0).any():

@@ -64,7 +64,13 @@ class PublishedLevel:
     codes: Codes = field(default_factory=lambda: np.zeros(0, dtype="S1"))
     #: Measured units by variance, for each name of a query in the files and what it stands for.
     found: dict[str, tuple[Query, Counter[float]]] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)  #: of constraints
+    #: Names of constraints, each with what the columns of the attributes say.
+    spelt: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the constraints."""
+        return {name for name, _ in self.spelt}
 
 
 def folders(folder: Path) -> dict[str, Path]:
@@ -229,7 +235,8 @@ def _look(path: Path, number: int, kind: str, schema: Schema, level: PublishedLe
     group = Group(path, number, codes[0], codes[-1])
     if not measured:
         level.constraints.append(group)
-        level.names |= {_bare(n) for n in pc.unique(table["query_name"]).to_pylist()}
+        for row in table.group_by(["query_name", *attributes]).aggregate([]).to_pylist():
+            level.spelt.add((_bare(row["query_name"]), tuple(row[a] for a in attributes)))
         return codes
     level.groups.append(group)
     table = table.set_column(

@@ -7,7 +7,8 @@ precision, they measure it with variance :math:`1 / \sum_q 1/(a_q \sigma_q^2)`; 
 published exactly has none. The noise of units is independent, so the total of a parent less those
 of its children has the sum of all their variances. Beyond 6 standard deviations (2e-9 of all normal
 variables) the difference is not noise: children are missing, or the parent belongs to another tree.
-An estimate would spread the parent's total over the existing children.
+An estimate would spread the parent's total over the existing children. Totals that are known
+exactly, of units or of several together, are compared with what was measured of the same units.
 
 A unit that is not measured has the sum of its children, as bypassed units do; where these are not
 measured either, nothing is compared."""
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.constraint import JointTotals
 from das.model.measurement import Measurement
 from das.model.spine import Spine
 
@@ -57,10 +59,15 @@ class MeasuredTotals:
         self._weighted = [np.zeros(len(c)) for c in spine.codes]  #: sums of totals times precisions
         self._precision = [np.zeros(len(c)) for c in spine.codes]
         self._exact: dict[int, Array] = {}
+        self._joint: dict[int, JointTotals] = {}
 
     def exact(self, level: str, totals: NDArray[np.int64]) -> None:
         """Note the totals of a level, published without noise."""
         self._exact[self.spine.index(level)] = totals.astype(np.float64)
+
+    def joint(self, level: str, totals: JointTotals) -> None:
+        """Note totals of several units of a level together."""
+        self._joint[self.spine.index(level)] = totals
 
     def add(self, m: Measurement) -> None:
         """One query of a slice of units; of infinite variance where it was not asked."""
@@ -73,6 +80,7 @@ class MeasuredTotals:
 
     def check(self, deepest: str, folder: Path) -> None:
         """Compare all levels down to ``deepest`` with those below. Raises :class:`InputError`."""
+        self._check_known(self.spine.index(deepest), folder)
         value, variance = self._own(self.spine.index(deepest))
         for depth in range(self.spine.index(deepest) - 1, -1, -1):
             parent, n = self.spine.parent[depth + 1], len(self.spine.codes[depth])
@@ -93,9 +101,43 @@ class MeasuredTotals:
         """What was measured of the units of a level, and its variance; NaN where nothing was."""
         if depth in self._exact:
             return self._exact[depth], np.zeros(len(self._exact[depth]))
+        return self._measured(depth)
+
+    def _measured(self, depth: int) -> tuple[Array, Array]:
         with np.errstate(divide="ignore", invalid="ignore"):
             return self._weighted[depth] / self._precision[depth], np.where(
                 self._precision[depth] > 0, 1 / self._precision[depth], np.nan
+            )
+
+    def _check_known(self, depth: int, folder: Path) -> None:
+        """The known totals of a level are near what was measured there."""
+        value, variance = self._measured(depth)
+        units = np.arange(len(value))
+        if depth in self._joint:
+            joint = self._joint[depth]
+            part, known = joint.part, joint.total.astype(np.float64)
+        elif depth in self._exact:
+            part, known = units, self._exact[depth]
+        else:
+            return
+        n = len(known)
+        value, variance = (
+            np.bincount(part, weights=x, minlength=n).astype(np.float64) for x in (value, variance)
+        )
+        off = np.abs(value - known) / np.sqrt(np.maximum(variance, 1e-12))
+        if (off > MOST).any():
+            bad = int(np.nanargmax(off))
+            level, here = self.spine.levels[depth], units[part == bad]
+            codes = [self.spine.code(level, int(u)) for u in here]
+            raise InputError(
+                f"the total of {level} {' and '.join(codes)} is given as {known[bad]:,.0f}, but"
+                f" {value[bad]:,.0f} records were measured there, {off[bad]:,.0f} standard"
+                " deviations away",
+                where=folder,
+                remedy=(
+                    "give the total of the same publication, and the files of all parts of the"
+                    " state"
+                ),
             )
 
     def _refuse(
@@ -113,7 +155,7 @@ class MeasuredTotals:
             f"{level} {code or level!r} holds {value[unit]:,.0f} records, but the units of level"
             f" {below} below it hold {sums[unit]:,.0f} together, {off[unit]:,.0f} standard"
             f" deviations away{others}. Parts are missing: here are"
-            f" {_listed(there)}{_missing(below, there)}",
+            f" {listed(there)}{missing_parts(below, there)}",
             where=folder,
             remedy=(
                 "get the folders of all parts, at every level; or, of one State in one part, move"
@@ -122,13 +164,14 @@ class MeasuredTotals:
         )
 
 
-def _listed(codes: list[str], most: int = 8) -> str:
+def listed(codes: list[str], most: int = 8) -> str:
+    """The first of some codes, and how many more there are."""
     return ", ".join(codes[:most]) + (
         f" and {len(codes) - most:,} more" if len(codes) > most else ""
     )
 
 
-def _missing(level: str, codes: list[str]) -> str:
+def missing_parts(level: str, codes: list[str]) -> str:
     """The parts of states that a publication has and a folder has not, where its codes are those of
     one.
     """
@@ -140,5 +183,5 @@ def _missing(level: str, codes: list[str]) -> str:
             lost = sorted(
                 known - set(codes), key=lambda c: (c[1:] not in {x[1:] for x in codes}, c)
             )
-            return f"; the publication of {year} has {len(known)} parts, also {_listed(lost)}"
+            return f"; the publication of {year} has {len(known)} parts, also {listed(lost)}"
     return ""

@@ -1,7 +1,8 @@
 """The tree of noisy measurement files as published, from their geocodes.
 
 A unit's parent is the unit of the level above whose geocode its own begins with. A unit that was
-bypassed has no rows: it is there if codes below begin with it, and unmeasured."""
+bypassed has no rows: it is there if codes below begin with it, and unmeasured. The nation's geocode
+is empty; here it has the name of its level."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from das.errors import InputError
 from das.files.measurements.published_files import AGAIN, Ints, PublishedLevel
-from das.model.codes import Codes
+from das.model.codes import Codes, encoded
 from das.model.spine import Spine
 
 
@@ -50,7 +51,15 @@ def spine_of(levels: Sequence[PublishedLevel], folder: Path) -> Spine:
             where=folder,
             remedy="get the level above and all parts of this one, or keep one part alone",
         )
+    codes[0] = np.where(codes[0] == b"", encoded([levels[0].name]), codes[0])
     return Spine(tuple(level.name for level in levels), tuple(codes), tuple(parents))
+
+
+def units_of_codes(spine: Spine, level: str, codes: Codes) -> Ints:
+    """The unit of each geocode, -1 for none; the empty one is a root's."""
+    if level == spine.levels[0]:
+        codes = np.where(codes == b"", spine.codes[0][0], codes)
+    return spine.find(level, codes)
 
 
 def _stand_ins(levels: Sequence[PublishedLevel]) -> None:

@@ -35,6 +35,9 @@ LEVELS = {
     "040": HeaderLevel("State", ("STATE",), 2),
 }
 
+#: The summary level of blocks in Summary File 1.
+SF1_BLOCKS = "101"
+
 #: Summary levels whose names are read: the field, and the header fields that its whole code is made
 #: of.
 NAMED = {

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_header
-from das.files.readers.pl94_header import AGAIN, Header
+from das.files.readers.pl94_header import AGAIN, SF1_BLOCKS, Header
 from das.files.readers.pl94_records import HALF, Counts
 from das.files.readers.source import Member
 
-BLOCK_LEVEL = "101"
 P42 = [f"P042{i:04d}" for i in range(1, 11)]
 COLUMNS = [f"field {i}" for i in range(6, 169)] + P42 + [f"field {i}" for i in range(179, 260)]
 
@@ -45,7 +44,7 @@ def counts(
 
     ``header`` is Summary File 1's own. Raises unless it has the same blocks with the same
     ``population``."""
-    level = BLOCK_LEVEL if (header.sumlev == BLOCK_LEVEL).any() else "750"
+    level = SF1_BLOCKS if (header.sumlev == SF1_BLOCKS).any() else "750"
     found = pl94_header.places(header, level)
     values = np.empty((len(P42), len(header.line)), dtype=np.int32)
     pl94.segment(member, header, COLUMNS, P42, fileid="SF1ST", number=6, delimiter=",", out=values)

@@ -51,7 +51,7 @@ def read(
     meaning = Columns.of(columns, schema)
     if places is not None:
         return _placed(paths, schema, meaning, encoding, places, progress)
-    counted, read_from = _counted(paths, schema, meaning, encoding, progress)
+    counted, read_from = counted_rows(paths, schema, meaning, encoding, progress)
     return _extract(counted, meaning, schema, read_from)
 
 
@@ -71,11 +71,13 @@ def _placed(
             remedy=f"name the file as seen from here: {places}",
         )
     of_places = replace(meaning, attributes={}, count=None, codes={}, missing={})
-    listed, more = _counted([places], None, of_places, encoding, progress)
-    blocks, codes = _blocks(listed, of_places)
+    listed, more = counted_rows([places], None, of_places, encoding, progress)
+    blocks, codes = blocks_of(listed, of_places)
     of_records = replace(meaning, areas={}, names={}, housing_units=None)
-    counted, read_from = _counted(paths, schema, of_records, encoding, progress, lowest=True)
-    block = _joined(counted, of_records, blocks, _Listed(f"those of {places.name}", places.name))
+    counted, read_from = counted_rows(paths, schema, of_records, encoding, progress, lowest=True)
+    block = joined(
+        counted, of_records, blocks, ListedPlaces(f"those of {places.name}", places.name)
+    )
     records = _some(counted, block)
     if meaning.housing_units:
         at = pc.index_in(listed.column(list(meaning.geography)[-1]), value_set=codes)
@@ -85,7 +87,7 @@ def _placed(
 
 
 @dataclass(frozen=True)
-class _Listed:
+class ListedPlaces:
     """Where places are listed, in words, and which file that is."""
 
     of: str = "those of the persons"
@@ -97,7 +99,7 @@ class _Listed:
         return (
             "write the codes alike, with data.columns.unique_within_parent and every level in both"
             f" or in neither; or list every place in {self.file}"
-            + (", empty ones with a count of 0" if self == _Listed() else "")
+            + (", empty ones with a count of 0" if self == ListedPlaces() else "")
         )
 
 
@@ -123,8 +125,8 @@ def read_beside(
             where=where,
             remedy="delete the key",
         )
-    counted, read_from = _counted(paths, schema, meaning, encoding, progress)
-    block = _joined(counted, meaning, blocks, _Listed())
+    counted, read_from = counted_rows(paths, schema, meaning, encoding, progress)
+    block = joined(counted, meaning, blocks, ListedPlaces())
     return Confidential(Records(schema, *_some(counted, block))), read_from
 
 
@@ -137,8 +139,8 @@ def _some(
     return block[some], cell[some], count[some]
 
 
-def _joined(
-    counted: pa.Table, meaning: Columns, blocks: Blocks, listed: _Listed
+def joined(
+    counted: pa.Table, meaning: Columns, blocks: Blocks, listed: ListedPlaces
 ) -> NDArray[np.int64]:
     """The number of each row's place."""
     lowest = list(meaning.geography)[-1]
@@ -180,7 +182,7 @@ def _joined(
     return at
 
 
-def _counted(
+def counted_rows(
     paths: Sequence[Path],
     schema: Schema | None,
     meaning: Columns,
@@ -237,7 +239,7 @@ def _group(table: pa.Table, keys: list[str]) -> pa.Table:
 def _extract(
     table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple[Source, ...]
 ) -> Extract:
-    blocks, codes = _blocks(table, meaning)
+    blocks, codes = blocks_of(table, meaning)
     lowest = list(meaning.geography)[-1]
     block = pc.index_in(table.column(lowest), value_set=codes).to_numpy().astype(np.int64)
     records = _some(table, block)
@@ -247,7 +249,7 @@ def _extract(
     return Extract(blocks, Confidential(Records(schema, *records)), {}, read_from)
 
 
-def _blocks(table: pa.Table, meaning: Columns) -> tuple[Blocks, pa.Array]:
+def blocks_of(table: pa.Table, meaning: Columns) -> tuple[Blocks, pa.Array]:
     """The places of a table, without structures, in the order of their codes; and these."""
     lowest = list(meaning.geography)[-1]
     places = table.select(list(meaning.places)).group_by(list(meaning.places)).aggregate([])

@@ -37,14 +37,13 @@ def require_plain(release: Path) -> None:
             remedy="give the folder of a finished run, or its release/",
         )
     for folder, below, files in os.walk(release, onerror=_unreadable):
-        here = Path(folder)
-        if not below and not files and here != release:
-            raise _odd(here, "is an empty folder")
+        if not below and not files and Path(folder) != release:
+            raise _odd(Path(folder), "is an empty folder")
         for name in sorted((*below, *files)):
-            mode = (here / name).lstat().st_mode
+            mode = os.lstat(os.path.join(folder, name)).st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise _odd(
-                    here / name,
+                    Path(folder, name),
                     f"is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, and no file of the release",
                 )
 

@@ -66,21 +66,13 @@ def write(
         )
     paths = [directory / file_name(table, level) for table in tables]
     places = {name: texts.column(code) for name, code in {GEOCODE: codes, **(beside or {})}.items()}
-    beside_them = [known for column, known in places.items() if column != GEOCODE]
+    quotes = quoting(known for column, known in places.items() if column != GEOCODE)
     try:
         with atomic.files(paths) as drafts:
             for table, draft in zip(tables, drafts, strict=True):
                 with draft.open("wb") as file:
                     file.write(header(table, places, private))
-                    write_lines(
-                        file,
-                        table,
-                        places,
-                        h,
-                        quotes=quoting(beside_them),
-                        private=private,
-                        batch=batch,
-                    )
+                    write_lines(file, table, places, h, quotes=quotes, private=private, batch=batch)
     except pa.ArrowInvalid as e:
         raise InputError(
             f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}"

@@ -36,6 +36,7 @@ from typing import Any
 from das.accounting.document import INTERVALS_LIST, NAME, PAGE, SIGNATURE
 from das.errors import PrivacyError, ReleaseError
 from das.files import atomic
+from das.files.listing import files_below
 from das.files.run.run_directory import file_digest
 from das.model.budget import ALL
 from das.model.ledger import Event
@@ -331,26 +332,25 @@ def from_json(value: dict[str, Any]) -> Event:
     )
 
 
-def folder_digest(folder: Path, known: Mapping[Path, str] | None = None) -> str:
+def folder_digest(folder: Path, known: Mapping[str, str] | None = None) -> str:
     """SHA-256 over the names and contents of all files below a folder; those whose digest is
-    ``known`` are not read.
+    ``known``, by their paths from there, are not read.
     """
     total = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        total.update(str(path.relative_to(folder)).encode() + b"\0")
-        total.update(bytes.fromhex((known or {}).get(path) or file_digest(path)))
+    for name in files_below(folder):
+        total.update(name.encode() + b"\0")
+        total.update(bytes.fromhex((known or {}).get(name) or file_digest(folder / name)))
     return total.hexdigest()
 
 
 def measured_files(release: Path) -> dict[str, Path]:
     """Every file of measurements, by its path in the release."""
-    every = (
-        p
+    names = (
+        f"{folder}/{name}"
         for folder in _folders(release, _MEASURED)
-        for p in sorted(folder.rglob("*"))
-        if p.is_file()
+        for name in files_below(release / folder)
     )
-    return {str(p.relative_to(release)): p for p in every}
+    return {name: release / name for name in names}
 
 
 def refuse_lost(release: Path) -> None:
@@ -369,12 +369,13 @@ def measurements(release: Path) -> dict[str, str]:
     """The digest of every folder of measurements: two releases with the same are estimates of one
     noise.
     """
-    return {str(p.relative_to(release)): folder_digest(p) for p in _folders(release, _MEASURED)}
+    return {name: folder_digest(release / name) for name in _folders(release, _MEASURED)}
 
 
-def _folders(release: Path, kinds: Sequence[str]) -> list[Path]:
-    """Those of measurements, or of constraints."""
-    return sorted(p for kind in kinds for p in release.glob(f"nmf*/*.parquet/{kind}"))
+def _folders(release: Path, kinds: Sequence[str]) -> list[str]:
+    """Those of measurements, or of constraints, by their paths in the release."""
+    found = (p for kind in kinds for p in release.glob(f"nmf*/*.parquet/{kind}"))
+    return [p.relative_to(release).as_posix() for p in sorted(found)]
 
 
 def digests(release: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -383,11 +384,17 @@ def digests(release: Path, known: Mapping[str, str] | None = None) -> dict[str, 
     There is one digest for every folder of measurements and of constraints, and for every other
     file. ``intervals/`` is represented by its list, which has the digests of its other files. Files
     whose digest is ``known``, by their paths, are not read again."""
-    folders = _folders(release, (*_MEASURED, "Constraint"))
-    inside = {*folders, release / INTERVALS}
-    files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})
-    stated = [p for p in files if p.parent != release or p.name not in (NAME, PAGE, SIGNATURE)]
-    told = {release / path: sha256 for path, sha256 in (known or {}).items()}
-    stated += [p for p in (release / INTERVALS_LIST,) if p.is_file()]
-    found = {p: folder_digest(p, told) for p in folders} | {p: file_digest(p) for p in stated}
-    return {str(p.relative_to(release)): sha256 for p, sha256 in found.items()}
+    folders, known = _folders(release, (*_MEASURED, "Constraint")), known or {}
+    found = {}
+    for folder in folders:
+        told = {
+            n.removeprefix(f"{folder}/"): x for n, x in known.items() if n.startswith(f"{folder}/")
+        }
+        found[folder] = folder_digest(release / folder, told)
+    inside = (*(f"{folder}/" for folder in folders), f"{INTERVALS}/")
+    for name in files_below(release):
+        if name not in (NAME, PAGE, SIGNATURE) and (
+            name == INTERVALS_LIST or not name.startswith(inside)
+        ):
+            found[name] = file_digest(release / name)
+    return found

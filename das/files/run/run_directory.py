@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -15,6 +14,8 @@ from urllib.parse import quote
 
 from das.errors import ReleaseError, SpecError, UserError
 from das.files import atomic
+from das.files.hashing import file_digest
+from das.files.listing import files_below
 from das.files.release.plain import refuse_pipes
 from das.model.kinds import PERSONS, kind_of
 
@@ -169,9 +170,12 @@ class RunDirectory:
     def digests(self) -> dict[str, str]:
         """SHA-256 of every finished file of the run, by its path; without work in progress and the
         list of uploads."""
-        passing = {self.manifest, self.carried, self.root / "work", self.confidential / "work"}
-        found = (p for p in self.root.rglob("*") if p.is_file() and not passing & {p, *p.parents})
-        return {str(p.relative_to(self.root)): file_digest(p) for p in sorted(found)}
+        passing, work = {self.manifest.name, self.carried.name}, ("work/", "confidential/work/")
+        return {
+            name: file_digest(self.root / name)
+            for name in files_below(self.root)
+            if name not in passing and not name.startswith(work)
+        }
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
         """Its owner's alone: digests of the input, and of the truth, could confirm a guess."""
@@ -390,11 +394,5 @@ def tree_digests(folder: Path) -> dict[str, str]:
     """SHA-256 of every file in a folder and below, by its path, except for a manifest that lists
     them.
     """
-    files = (p for p in sorted(folder.rglob("*")) if p.is_file() and p != folder / "manifest.json")
-    return {str(p.relative_to(folder)): file_digest(p) for p in files}
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    names = (name for name in files_below(folder) if name != "manifest.json")
+    return {name: file_digest(folder / name) for name in names}

@@ -22,7 +22,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from das.files import atomic
-from das.files.readers.pl94_2020 import FIELDS, POSITIONS
+from das.files.readers.pl94_2020_files import FIELDS, POSITIONS
 from das.files.simulators.header import SummaryLevel, codes_of, degrees, levels, names
 from das.files.simulators.nation_people import CELLS, SparsePopulation
 from das.files.simulators.people import Ints, SimulatedBlocks

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import ReleaseError
+from das.files.measurements.frame import read_nmf
 from das.files.measurements.nmf import write, write_constraints
 from das.files.measurements.nmf_reader import NmfReader
 from das.model.allocation import Allocation
@@ -140,8 +141,8 @@ def test_one_row_a_unit_and_query_with_stars_details_and_names_of_groupings(root
     row = by_query["votingage * hispanic_dpq"]
     assert [row[a] for a in ("hhgq", "votingage", "hispanic", "cenrace")] == [
         "*",
-        "detailed",
-        "detailed",
+        "votingage",
+        "hispanic",
         "*",
     ]
     assert (row["query_shape"], row["value"], row["variance"]) == (
@@ -178,6 +179,23 @@ def test_hive_readers_find_the_states(root: Path) -> None:
     } == {("01", 1), ("44", 44), ("72", 72)}
 
 
+def test_a_root_above_all_places_has_the_empty_geocode(root: Path) -> None:
+    """A code begins with that of its parent. Readers find the root again, also in older files."""
+    codes = np.array([[7]]), np.array([2.0])
+    state = Spine(("State",), (np.array(["44"]),), (np.zeros(1, int),))
+    for spine, level, geocode in ((SPINE, "US", ""), (state, "State", "44")):
+        write(root / level, level, PL94, spine, [Measurement(level, "total", 0, *codes)])
+        (path,) = parts(root / level, level)
+        table = pq.ParquetFile(path).read()
+        assert table["geocode"].to_pylist() == [geocode]
+        assert NmfReader(root / level, spine).read(level, "total", 0, 1).values.tolist() == [[7]]
+    (path,) = parts(root / "US", "US")
+    named = pq.ParquetFile(path).read().set_column(0, "geocode", pa.array(["US"]))
+    pq.write_table(named, path)
+    assert NmfReader(root / "US", SPINE).read("US", "total", 0, 1).values.tolist() == [[7]]
+    assert read_nmf(root / "US", "US", geocode="US")["geocode"].tolist() == ["US"]
+
+
 def test_constraints_have_a_sign_and_stand_beside_the_measurements(root: Path) -> None:
     low, high = np.arange(64).reshape(8, 8), np.arange(64).reshape(8, 8) + (1 << 40)
     write_constraints(
@@ -193,7 +211,7 @@ def test_constraints_have_a_sign_and_stand_beside_the_measurements(root: Path) -
     (path,) = parts(root, "US", "Constraint")
     (row,) = pq.ParquetFile(path).read().to_pylist()
     assert row == {
-        "geocode": "US",
+        "geocode": "",
         "query_name": "total_con",
         "hhgq": "*",
         "votingage": "*",

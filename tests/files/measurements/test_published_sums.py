@@ -15,7 +15,7 @@ from das.files.measurements.published_sums import (
     INSIDE_2010,
     STATES,
     MeasuredTotals,
-    _missing,
+    missing_parts,
 )
 from das.model.measurement import Measurement
 from das.model.spine import Spine
@@ -81,28 +81,9 @@ def test_the_bound_is_that_of_the_sum() -> None:
 
 def test_parts_of_states_that_publications_have() -> None:
     assert (len(STATES), len(INSIDE), len(INSIDE_2010)) == (51, 37, 36)
-    assert "has 88 parts, also 144" not in _missing("State", ["050"])
-    assert "the publication of 2020 has 88 parts, also 102" in _missing(
+    assert "has 88 parts, also 144" not in missing_parts("State", ["050"])
+    assert "the publication of 2020 has 88 parts, also 102" in missing_parts(
         "State", ["002"]
     )  # the other part comes first
-    assert "of 2010 has 87 parts" in _missing("State", ["044", "144"])
-    assert _missing("State", ["034", "134"]) == _missing("County", ["050"]) == ""
-
-
-def test_official_layout_in_parts_is_refused(shared_data: Path, tmp_path: Path) -> None:
-    """The nation and the two parts of one state: 3,782 and 300 were once published as 7,742 and
-    4,258.
-    """
-    from das.files.measurements.published_layout import convert
-
-    whole, some = shared_data / "nmf_bluedown" / "US_Person_PL_PROD", tmp_path / "some"
-    for path in whole.rglob("*"):
-        parts = [p for p in path.parts if p.startswith("State=")]
-        if path.is_file() and (not parts or parts[0] in ("State=034", "State=134")):
-            there = some / path.relative_to(whole)
-            there.parent.mkdir(parents=True, exist_ok=True)
-            there.symlink_to(path)
-    with pytest.raises(InputError, match=r"holds 12,000 records, .* hold 4,081 together") as caught:
-        convert(some, tmp_path / "out")
-    assert "here are 034, 134" in str(caught.value)
-    assert not (tmp_path / "out").exists()
+    assert "of 2010 has 87 parts" in missing_parts("State", ["044", "144"])
+    assert missing_parts("State", ["034", "134"]) == missing_parts("County", ["050"]) == ""

@@ -126,6 +126,23 @@ def test_occupied_units_are_the_households_of_each_tenure() -> None:
     ]
 
 
+def test_new_queries_join_the_pass_that_settles_them_and_those_of_no_level_leave_it() -> None:
+    """Size follows from the types that the first pass freezes; age of householder and the elderly
+    do not. Levels need not measure the same."""
+    one = Fraction(1)
+    size, age = "hhtenshort_2lev * hhsize_all", "hhtenshort_2lev * hhage"
+    found = households().measuring(
+        {
+            "State": {"detailed": one, "elderly": one},
+            "Block": {"detailed": one, size: one, age: one},
+        }
+    )
+    assert [p.queries for p in found.outer] == [(size,), ("detailed", "elderly", age)]
+    assert [p.chain for p in found.outer] == [p.chain for p in households().outer]
+    assert found.plan().cost == found.cost == 5
+    assert [d.query for d in found.plan().at("State")] == ["detailed", "elderly"]
+
+
 # --- as published
 # ------------------------------------------------------------------------------------
 
@@ -177,6 +194,9 @@ FIRST, LAST = persons().outer
         (_with((LAST, FIRST)), "'detailed' is no sum of"),
         (_with((FIRST, OuterPass(("detailed",), FIRST.chain[:1]))), "does not end with the cells"),
         (lambda s: replace(s, schema=DHCH), "age_40_groups|relgq|cenrace|hispanic"),
+        (lambda s: s.measuring({**s.rho, "US": {}}), "'US' measures nothing"),
+        (lambda s: s.measuring({"US": {"detailed": Fraction(0)}}), "not positive"),
+        (lambda s: s.measuring({"US": {"sex * aeg": Fraction(1)}}), "aeg"),
     ],
 )
 def test_a_strategy_that_cannot_be_is_refused(

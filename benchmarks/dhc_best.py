@@ -1,0 +1,203 @@
+"""``dhc-best`` on ``pl94-2010-best`` next to production's DHC on production's redistricting release:
+the same records, paired seeds, errors of what is published by level.
+
+Records are simulated over the real redistricting counts of one county (Bristol, Rhode Island), so
+ratios are what counts. For every seed both redistricting releases are made, and both DHC on them.
+Errors are mean absolute errors of all lines of each published table and of some queries, over the
+units of a level. The standard error of a ratio is that of its logarithm over the seeds. Every
+table that is worse than production's by more than 2 % is listed."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.common import CONFIG, CONFIG_BEST, Figures, no_data, shared_data
+from das import pipeline
+from das.engine import executor, in_order
+from das.engine.choice import EngineChoice
+from das.engine.progress import SILENT
+from das.estimate.outer import RefinedEstimates
+from das.files import packaged
+from das.files.simulators import dhc_files as simulator
+from das.model.ledger import Ledger
+from das.model.measured_spine import MeasuredSpine
+from das.noise import entropy
+from das.release.dhc import OpenedDhc
+from das.release.dhc_files import levels_of, tables_of
+from das.spec import DhcSpec, load, of_kind
+from das.spec import parse as parsed
+from das.truth.dhc import EarlierRelease, PreparedDhc, prepare
+from das.truth.histogram import upward
+from das.truth.on_demand import OnDemandMeasurement, paying
+
+BRISTOL = Path("pl94_2010", "ri", "ri2010_bristol_44001.pl.zip")
+LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
+#: The configuration of the DHC, that of the redistricting release, and changes to the latter.
+PRODUCTION = ("dhc-2020", CONFIG, ("geography.spine=tabulation",))
+BEST = ("dhc-best", CONFIG_BEST, ())
+#: Queries by universe, besides the published tables.
+QUERIES = {
+    "persons": {
+        "five-year ages": "age_5_years",
+        "ages": "age_23_groups",
+        "0-17, 18-64, 65 and over": "age_18_64_116",
+        "age by sex and race": "sex * age_23_groups * race7",
+        "relationships": "popSehsdTargetsRelship",
+    },
+    "households": {
+        "size": "hhsize_all",
+        "age of householder": "hhage",
+        "elderly": "elderly",
+        "couples": "coupled_hh_type",
+        "race by tenure": "race * hhtenshort_2lev",
+        "origin by tenure": "hisp * hhtenshort_2lev",
+    },
+    "units": {"tenure and vacancy": "tenvacgq"},
+}
+#: By level and group: the most that an error may be, as a part of production's.
+BARS = {
+    ("Tract", "five-year ages"): 0.55,
+    ("Block_Group", "five-year ages"): 0.55,
+    ("Tract", "size"): 0.4,
+    ("Tract", "age of householder"): 0.4,
+    ("Tract", "elderly"): 0.2,
+}
+#: No table may be worse by more than the one; beyond the other it is listed.
+WORST, LISTED = 1.05, 1.02
+Key = tuple[str, str]
+Errors = Mapping[Key, float]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.dhc_best", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--config", default="dhc-best", help="instead of dhc-best")
+    parser.add_argument("--below", choices=("best", "production"), default="best")
+    given = parser.parse_args(arguments)
+    figures, data = Figures("dhc_best"), shared_data(BRISTOL)
+    if data is None:
+        figures.skipped("all", no_data(BRISTOL))
+        return
+    below = BEST if given.below == "best" else PRODUCTION
+    runs = (Run(*PRODUCTION), Run(given.config, *below[1:]))
+    with tempfile.TemporaryDirectory() as folder, executor(given.workers) as pool:
+        records = Path(folder, "linked")
+        simulator.simulate([data], records, seed=1)
+        work = partial(_pair, runs, data, records, Path(folder))
+        found = list(in_order(pool, work, range(1, given.repeats + 1), ahead=2 * given.workers))
+    _print(figures, found)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A DHC on a redistricting release."""
+
+    config: str
+    below: Path
+    changes: tuple[str, ...]
+
+    def errors(self, data: Path, records: Path, out: Path, seed: int) -> Errors:
+        earlier = parsed(
+            self.below.read_text(encoding="utf-8"),
+            where=str(self.below),
+            overrides=(*self.changes, f"run.seed={seed}", "output.report=false"),
+        )
+        pipeline.run(earlier, out, paths=[data], engine=EngineChoice(workers=1))
+        text, _ = packaged.configuration(Path(self.config))
+        changes = [f"run.seed={seed}", f"geography.levels={list(LEVELS)}"]
+        spec = of_kind(DhcSpec, load(text, where=self.config, overrides=changes), self.config)
+        release = EarlierRelease.read(out / "release", spec)
+        prepared = prepare(spec, records, release, SILENT)
+        return dict(_errors(prepared, _estimated(prepared, seed)))
+
+
+def _pair(
+    runs: Sequence[Run], data: Path, records: Path, folder: Path, seed: int
+) -> tuple[Errors, ...]:
+    """The errors of each run with one seed."""
+    return tuple(
+        run.errors(data, records, folder / f"{seed}-{i}", seed) for i, run in enumerate(runs)
+    )
+
+
+def _estimated(prepared: PreparedDhc, seed: int) -> Mapping[str, RefinedEstimates]:
+    """All universes, in memory; their ledgers are paid in full."""
+    spine, tree = prepared.spine, MeasuredSpine.of(prepared.spine)
+    opened = OpenedDhc(Path(), prepared.spec, spine, prepared.fixed, prepared.subtrees)
+    done: dict[str, RefinedEstimates] = {}
+    for u in prepared.spec.universes:
+        ledger = Ledger(u.plan.cost, paths=u.plan.paths)
+        pay = paying(ledger, u.name, u.schema, tree, u.plan)
+        truth = upward(prepared.lowest[u.name], spine)
+        source = OnDemandMeasurement(
+            truth, u.name, u.schema, tree, u.plan, entropy.seeded(seed), pay
+        )
+        done[u.name] = opened.estimate(u, source, done)
+    return done
+
+
+def _errors(
+    prepared: PreparedDhc, done: Mapping[str, RefinedEstimates]
+) -> Iterator[tuple[Key, float]]:
+    """The mean absolute error of every table and query, by level."""
+    for u in prepared.spec.universes:
+        truth = prepared.lowest[u.name].open("to compare").upward(prepared.spine)
+        for level in LEVELS:
+            pair = truth[level], done[u.name].counts[level]
+            for t in tables_of(u.name):
+                if level in levels_of(t, prepared.spine):
+                    yield (level, t.name), _mae(*(t.values(h) for h in pair))
+            for name, query in QUERIES[u.name].items():
+                yield (level, name), _mae(*(h.answer(u.schema.query(query)) for h in pair))
+
+
+def _mae(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
+    return float(np.abs(truth - found).mean())
+
+
+def _print(figures: Figures, found: Sequence[tuple[Errors, ...]]) -> None:
+    worst: list[tuple[float, float, Key]] = []
+    named = {name for queries in QUERIES.values() for name in queries}
+    for key in (k for k in found[0][0] if k[0] != "State"):  # it is the county again
+        before, after = (np.array([f[i][key] for f in found]) for i in (0, 1))
+        if not before.any():
+            continue
+        ratio = float(after.mean() / before.mean())
+        each = np.log(np.maximum(after, 1e-9) / np.maximum(before, 1e-9))
+        error = float(ratio * each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
+        if key[1] not in named and ratio > LISTED:
+            worst.append((ratio, error, key))
+        if key[1] in named or key in BARS:
+            figures(
+                f"{key[0]}: {key[1]}, mean absolute error relative to production's",
+                ratio,
+                "times",
+                at_most=BARS.get(key),
+                standard_error=error,
+                production=float(before.mean()),
+                best=float(after.mean()),
+                repeats=len(found),
+            )
+    for ratio, error, (level, table) in sorted(worst, reverse=True):
+        figures(
+            f"{level}: table {table} is worse than production's",
+            ratio,
+            "times",
+            at_most=WORST,
+            standard_error=error,
+        )
+    if not worst:
+        figures("the worst table", LISTED, "times", at_most=WORST)
+
+
+if __name__ == "__main__":
+    main()

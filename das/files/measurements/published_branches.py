@@ -1,0 +1,147 @@
+r"""Which levels of published measurement files are whole: a level above parts that are missing is
+left out, and several roots get one above them that nothing measures.
+
+Files are published by state, and some by county, so people get some of them. A unit of a level
+above then holds more records than the units that are there. Let :math:`\hat t` be its total and
+:math:`\hat t_c` those of its children, with variances :math:`v` and :math:`v_c`
+(:mod:`das.files.measurements.published_sums` says how queries measure a total). Parts are missing
+if
+
+.. math:: \hat t - \sum_c \hat t_c > 6 \sqrt{v + \sum_c v_c}.
+
+An estimate would spread the parent's total over the existing children, so such a root is left out,
+with its level and its total. This is done for the nation and for a state alone, because these are
+what files are published by. Below, a difference is damage, and is refused
+(:class:`das.files.measurements.published_sums.MeasuredTotals`).
+
+*Several roots.* The roots of the forest that remains are the children of one more unit, of level
+:data:`ROOT`. It is not measured, and full information estimates it from below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from das.files import codes as texts
+from das.files.measurements.published_files import Group, PublishedLevel, read, variance_of
+from das.files.measurements.published_sums import INSIDE, MOST, STATES, listed, missing_parts
+from das.model.codes import Codes, encoded, text
+
+Array = NDArray[np.float64]
+
+#: The level, and the code, of a unit above several roots: all that is in the files, together.
+ROOT = "Whole"
+#: Levels whose only unit is left out where parts of it are missing.
+_CUT = ("US", "State")
+
+
+def whole_levels(levels: Sequence[PublishedLevel], notes: list[str]) -> list[PublishedLevel]:
+    """The levels from the lowest one above which nothing is missing, root first; what was done is
+    added to ``notes``."""
+    levels = list(levels)
+    while len(levels) > 1 and levels[0].name in _CUT and len(levels[0].codes) == 1:
+        if (note := _incomplete(levels[0], levels[1])) is None:
+            break
+        notes.append(note)
+        levels = levels[1:]
+    notes += _half_states(levels)
+    if len(levels[0].codes) > 1:
+        notes.append(
+            f"there is no unit above the {len(levels[0].codes):,} of level {levels[0].name}: they"
+            f" are put together as {ROOT!r}, which nothing measures"
+        )
+        levels.insert(0, PublishedLevel(ROOT, codes=encoded([ROOT])))
+    return levels
+
+
+def _incomplete(root: PublishedLevel, below: PublishedLevel) -> str | None:
+    """What is said of a root that is left out; None where it stays."""
+    (value, variance), (sums, spread) = _total(root), _total(below)
+    distance = (value - sums) / np.sqrt(max(variance + spread, 1e-12))
+    codes = text(below.codes).tolist()
+    missing = missing_parts(below.name, codes)
+    if not distance > MOST:  # NaN where one is not known
+        return None
+    if variance + spread == 0 and below.name == "State" and not missing:
+        return None  # known exactly, of all parts that there are: a contradiction
+    return (
+        f"{root.name} is left out: it holds {value:,.0f} records, and the units of level"
+        f" {below.name} that are here ({listed(codes)}) hold {sums:,.0f} together{missing}"
+    )
+
+
+def _half_states(levels: Sequence[PublishedLevel]) -> list[str]:
+    """Notes on states whose part in American Indian areas, or outside of them, is missing, by the
+    list of 2020."""
+    states = next((level for level in levels if level.name == "State"), None)
+    if states is None or len(states.codes) > len(STATES):  # a nation, of whatever year
+        return []
+    codes = set(text(states.codes).tolist())
+    lost = sorted(
+        other
+        for code in codes
+        if len(code) == 3 and code[1:] in INSIDE and code[0] in "01"
+        for other in [f"{1 - int(code[0])}{code[1:]}"]
+        if other not in codes
+    )
+    return (
+        [
+            f"State: {listed(lost)} is not here, the other part of a state: what is estimated is of the"
+            " part that is here alone"
+        ]
+        if lost
+        else []
+    )
+
+
+def _total(level: PublishedLevel) -> tuple[float, float]:
+    """All records of a level, and the variance of that; NaN where some unit has no total."""
+    exact = np.full(len(level.codes), np.nan)
+    for group in level.constraints:
+        _add_exact(group, level.codes, exact)
+    if np.isfinite(exact).all():
+        return float(exact.sum()), 0.0
+    weighted, precision = np.zeros(len(level.codes)), np.zeros(len(level.codes))
+    for group in level.groups:
+        _add_measured(group, level.codes, weighted, precision)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(np.isfinite(exact), exact, weighted / precision)
+        variance = np.where(np.isfinite(exact), 0.0, 1 / precision)
+    return float(value.sum()), float(variance.sum())
+
+
+def _add_exact(group: Group, codes: Codes, exact: Array) -> None:
+    table = read(group.path, group.number, ["geocode", "query_name", "value"])
+    names = pc.is_in(table["query_name"], pa.array(["total_con", "total"]))
+    table = table.filter(names)
+    value, _, known = _sums(table)
+    exact[np.searchsorted(codes, texts.codes(table["geocode"]))] = np.where(known, value, np.nan)
+
+
+def _add_measured(group: Group, codes: Codes, weighted: Array, precision: Array) -> None:
+    table = read(group.path, group.number, ["geocode", "query_name", "value", "variance"])
+    value, width, known = _sums(table)
+    variance = variance_of(table, group.path)
+    weight = np.where(known & np.isfinite(variance), 1 / (np.maximum(width, 1) * variance), 0.0)
+    unit = np.searchsorted(codes, texts.codes(table["geocode"]))
+    weighted += np.bincount(unit, weights=weight * value, minlength=len(codes))
+    precision += np.bincount(unit, weights=weight, minlength=len(codes))
+
+
+def _sums(table: pa.Table) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Sum and number of the values of each row, and where they are numbers. What is wrong with
+    others is said by those who read the level."""
+    none = np.zeros(len(table))
+    try:
+        row = np.asarray(pc.list_parent_indices(table["value"].combine_chunks()))
+        flat = pc.list_flatten(table["value"]).cast(pa.float64()).to_numpy()
+    except pa.ArrowException:
+        return none, none, np.zeros(len(table), dtype=bool)
+    value = np.bincount(row, weights=flat, minlength=len(table))
+    width = np.bincount(row, minlength=len(table)).astype(np.float64)
+    known = np.isfinite(value) & (width > 0)
+    return np.where(known, value, 0.0), width, known

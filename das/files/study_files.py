@@ -1,0 +1,64 @@
+"""Files of a study of protection methods: records as counts for a run, protected tables as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from das.files import atomic, rows_csv
+from das.files import codes as texts
+from das.model.histogram import Histogram
+from das.model.schema import Schema
+from das.model.spine import Spine
+from das.protect.published import UNBOUNDED, WITHHELD, ProtectedTables
+
+
+def write_counts(path: Path, spine: Spine, counts: Histogram, schema: Schema) -> None:
+    """Records of the lowest level for the reader ``table``: the codes of all levels
+    (``code:<level>``), the attributes (``attribute:<name>``) and a ``count``; a line with a count
+    of 0 for each place, so that all of them are known."""
+    lowest = spine.levels[-1]
+    empty = np.arange(spine.units(lowest))
+    unit = np.concatenate([counts.unit, empty])
+    cell = np.concatenate([counts.cell, np.zeros(len(empty), dtype=np.int64)])
+    count = np.concatenate([counts.count, np.zeros(len(empty), dtype=np.int64)])
+    columns: dict[str, pa.Array] = {}
+    for depth, level in enumerate(spine.levels):
+        known = texts.column(spine.codes[depth])
+        at = pa.array(spine.up(lowest, level)[unit])
+        columns[f"code:{level}"] = pa.DictionaryArray.from_arrays(at, known).cast(pa.string())
+    levels = np.unravel_index(cell, schema.shape)
+    for attribute, index in zip(schema.attributes, levels, strict=True):
+        known = pa.array(attribute.levels, pa.string())
+        coded = pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), known)
+        columns[f"attribute:{attribute.name}"] = coded.cast(pa.string())
+    columns["count"] = pa.array(count)
+    with atomic.file(path, 0o600) as draft:
+        pq.write_table(pa.table(columns), draft, compression="zstd")
+
+
+def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
+    """A file for each level with tables: a line a unit and line of a table. ``value`` is what is
+    printed, empty where it is withheld; ``lower`` and ``upper`` are the bounds that anybody can
+    know, ``upper`` empty where there is none."""
+    header = ("geocode", "name", "table", "line", "label", "value", "lower", "upper")
+    return [
+        rows_csv.write(folder / f"{level}.csv", header, _rows(published, level))
+        for level in published.levels
+    ]
+
+
+def _rows(published: ProtectedTables, level: str) -> Iterator[tuple[object, ...]]:
+    spine, lines = published.spine, published.levels[level]
+    tables = published.tables.tables[level]
+    named = [(t.name, c, x) for t in tables for c, x in zip(t.columns, t.labels, strict=True)]
+    codes, names = spine.geocodes(level), spine.names[spine.index(level)]
+    for unit in range(len(codes)):
+        numbers = (getattr(lines, name)[unit].tolist() for name in ("value", "lower", "upper"))
+        for of, value, low, high in zip(named, *numbers, strict=True):
+            printed = "" if value == WITHHELD else value
+            yield codes[unit], names[unit], *of, printed, low, "" if high >= UNBOUNDED else high

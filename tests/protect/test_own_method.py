@@ -1,0 +1,48 @@
+"""A method of one's own, as the page has it: its code runs, and a study can name its file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from das.errors import SpecError
+from das.protect.registry import METHODS, method_of
+from tests.protect.people import records, tables
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "frontier-methods.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile("\n".join(BLOCKS), "page", "exec", dont_inherit=True), {"__name__": "page"})
+    printed = re.findall(r"print\(.*\)  # (.*)", "\n".join(BLOCKS))
+    assert capsys.readouterr().out.splitlines() == printed
+
+
+def test_a_study_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / "ranges.py").write_text(BLOCKS[0], encoding="utf-8")
+    settings = {"method": "ranges.py:Ranges", "starts": [0, 2, 5]}
+    method = method_of(settings, folder=tmp_path)
+    shown = method.published(records(), tables(), b"k").levels["Block"]
+    assert set(shown.lower.ravel()) == {0, 2, 5}
+    assert method.label == "ranges"
+    for wrong, message in (
+        ({"method": "rings.py:Ranges"}, "there is no file"),
+        ({"method": "ranges.py:Rings"}, "has no method 'Rings'"),
+        ({"method": "ranges.py:LevelLines"}, "has no method 'LevelLines'"),
+        ({**settings, "start": 3}, "do you mean starts"),
+    ):
+        with pytest.raises(SpecError, match=message):
+            method_of(wrong, folder=tmp_path)
+
+
+def test_the_page_has_every_method_with_its_parameters() -> None:
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.*?) \|", TEXT, re.MULTILINE))
+    assert list(rows) == list(METHODS)
+    for name, keys in rows.items():
+        fields = METHODS[name].__dataclass_fields__
+        wanted = [f for f in fields if f not in ("name", "random", "guarantee")]
+        assert re.findall(r"`(\w+)`", keys) == wanted, name
