@@ -24,7 +24,7 @@ from das.link.places import (
     places,
 )
 from das.link.pool import Pool, PoolTargets
-from das.link.population import LinkedPopulation
+from das.link.population import LinkedPopulation, joined, tracts
 from das.link.trust import AGREEING, Trust
 from das.link.units import shared
 from das.model.dhc.household_types import TYPES
@@ -114,6 +114,16 @@ def test_the_same_release_has_the_same_link_and_another_number_another() -> None
     assert first != other
     assert seed_of(of) != seed_of(of, 1)
     assert seed_of(of) != seed_of(worlds.disagreeing(seed=2))
+
+
+def test_a_tract_needs_nothing_from_outside() -> None:
+    """So tracts can be linked in any order, by any number of processes."""
+    of, spine = worlds.disagreeing(), dhc_small.tree()
+    groups = np.asarray(spine.parent[-1])
+    tract = np.asarray(spine.parent[-2])[groups]
+    todo = tracts(of, groups, tract, [bytes(c) for c in spine.codes[-3]])
+    back = [link_tract(t) for t in reversed(todo)]
+    assert joined(back[::-1], of, groups) == worlds.linked(of)
 
 
 def test_an_empty_tract_and_a_block_without_adults() -> None:
