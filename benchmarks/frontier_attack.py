@@ -48,7 +48,7 @@ PROGRAMS = {
 }
 COUNTY_TABLES = ("P8", "P9", *(f"P12{letter}" for letter in "ABCDEFG"))
 SIZES = ((1, 10), (10, 50), (50, 100), (100, 250), (250, 10**6))
-PREFIXES = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12, "Block": 15}
+PREFIXES = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12, "Block": 16}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -95,6 +95,8 @@ OPENS_THE_TRUTH = {
     "das.risk.exposure",
     "das.jobs.mapping",
     "das.jobs.attacking",
+    "das.jobs.reconstructing",
+    "das.jobs.reconstructing_release",
     "das.making.counts",
     "das.making.sizes",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from das.protect.table_set import LineMatrix
 from das.protect.told_apart import told_apart
 from das.risk.reconstruction import AttackOptions, AttackStatus
 from tests.commands import Commands
+from tests.worlds import Worlds
 
 SCHEMA = sf1.schema()
 BLOCKS = ("440010301001000", "440010301001001", "440010301002000", "440010302001000")
@@ -189,3 +191,16 @@ def test_the_command(tmp_path: Path, commands: Commands) -> None:
     code, _, err = reconstruct(*given, "--tables", "P99", "--out", tmp_path / "other")
     assert code == 2
     assert "no column is one of the tables that the attack knows" in err
+
+
+def test_published_records_are_compared_with_the_truth(worlds: Worlds, commands: Commands) -> None:
+    risk = commands.named("risk")
+    code, out, err = risk("reconstruct", worlds.run("run.seed=1"), "--json")
+    assert code == 0, err
+    every = json.loads(out)["scores"][0]
+    assert every["group"] == "all"
+    assert 0 < every["agreement"] < 1
+    assert every["persons"] > 1000
+    code, _, err = risk("reconstruct", worlds.run("run.seed=1") / "release")
+    assert code == 2
+    assert "no truth to compare its records with" in err
