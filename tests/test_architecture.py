@@ -96,6 +96,8 @@ OPENS_THE_TRUTH = {
     "das.jobs.mapping",
     "das.jobs.attacking",
     "das.jobs.frontier_tasks",
+    "das.jobs.reconstructing",
+    "das.jobs.reconstructing_release",
     "das.making.counts",
     "das.making.sizes",
 }

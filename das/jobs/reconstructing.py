@@ -18,18 +18,16 @@ from das.engine.local import LocalEngine
 from das.engine.tasks import Answer, Task
 from das.errors import InputError, UserError
 from das.files import atomic, messages, published_tables, rows_csv
-from das.files.readers import linked
 from das.files.run.run_directory import create_private, read_json, refuse_full
 from das.model.closed import Closed
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.protect.census_tables import PublishedColumns, field_of, published_columns
 from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
-from das.protect.recoding import recoded
 from das.protect.rounding import Rounding
 from das.risk.reconstruction import AttackOptions, AttackStatus, Reconstruction, areas, reconstruct
 from das.risk.reidentification import ReidentificationScores, reidentify
+from das.truth.linked_people import linked_people
 
 #: Places that a task attacks, at least.
 _PLACES = 200
@@ -253,15 +251,12 @@ def _begin(source: AttackSource, out: Path, options: AttackOptions) -> None:
 def _scored(
     found: Reconstruction, published: ProtectedTables, columns: PublishedColumns, truth: Path
 ) -> ReidentificationScores:
-    people = linked.tables(truth).people
-    rows, spine = people.rows, published.spine
-    unit = spine.find(spine.levels[-1], linked.tables(truth).codes)[people.block]
-    inside = unit >= 0
-    if not inside.any():
-        raise InputError("no record is in a place of the tables", where=truth)
-    cell = np.array(columns.cell)[recoded(rows.cell[inside], DHCP, columns.schema)]
-    schema = published.tables.schema
-    h = Histogram.of(len(found.status), schema.cells, unit[inside], cell, rows.count[inside])
+    spine, schema = published.spine, published.tables.schema
+    people = linked_people(truth, spine, columns.schema).open(
+        "to score an attack on published tables; the result stays confidential"
+    )
+    cell = np.array(columns.cell)[people.cell]
+    h = Histogram.of(people.units, schema.cells, people.unit, cell, people.count)
     return reidentify(found.histogram, h, spine, schema, among=found.unique)
 
 
