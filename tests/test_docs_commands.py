@@ -80,6 +80,8 @@ LEFT_OUT = {
     " dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
     "account sign": "needs a key; tests/cli/test_cli_account.py has one",
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
+    "frontier ": "needs records; tests/cli/test_cli_frontier.py has them",
+    "protect ": "needs records; tests/cli/test_cli_frontier.py has them",
     "register": "needs a register; tests/cli/test_register.py has one",
     "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
     "--optimise fair": "has a list in brackets; tests/jobs/test_epsilon_guards.py makes that plan",
