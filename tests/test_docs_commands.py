@@ -65,6 +65,8 @@ BRIEF = {
     "estimate": SMALL[:3],
     "intervals runs/first": ["--replicates", "3"],
 }
+#: Instead of what is printed.
+FEW = {"--replicates": "3"}
 #: Not run here, and why.
 LEFT_OUT = {
     "data fetch": "needs the network",
@@ -108,6 +110,7 @@ def arguments(line: str) -> tuple[str, ...]:
     at = words.index("--out") + 1 if "--out" in words else None
     if at is not None and "." not in words[at]:
         words[at] = "OUT"
+    words = [FEW.get(before, word) for before, word in zip(["", *words], words)]
     said = f"{' '.join(words)} "
     more = next((more for name, more in BRIEF.items() if said.startswith(f"{name} ")), [])
     return (

@@ -43,6 +43,10 @@ COMMANDS = {
         "das.cli.area",
         "Show counts of any areas of blocks, published and estimated, with intervals.",
     ),
+    "link": (
+        "das.cli.link",
+        "Put the persons of a DHC into households that agree with its counts (experimental).",
+    ),
     "map": ("das.cli.maps", "Draw a number for each unit on a map, with your boundaries."),
     "evaluate": ("das.cli.accuracy", "Recompute the errors of a finished run (confidential)."),
     "compare": (
