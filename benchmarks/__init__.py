@@ -20,6 +20,7 @@ NAMES = (
     "best",
     "evaluation",
     "reconstruction",
+    "frontier_attack",
     "scaling",
     "chi_square",
 )

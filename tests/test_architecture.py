@@ -95,6 +95,9 @@ OPENS_THE_TRUTH = {
     "das.risk.exposure",
     "das.jobs.mapping",
     "das.jobs.attacking",
+    "das.jobs.frontier_tasks",
+    "das.jobs.reconstructing",
+    "das.jobs.reconstructing_release",
     "das.making.counts",
     "das.making.sizes",
 }
@@ -442,7 +445,7 @@ def test_the_readers_are_found() -> None:
         "das.release.dhc_files",
         "das.release.dhc_page",
         "das.release.dhc_dictionary",
-        "das.release.agreeing",
+        "das.release.agreement",
         "das.link.population",
         "das.files.release.linked_population",
         "das.spec.dhc",

@@ -57,6 +57,11 @@ COMMANDS = {
         "das.cli.accuracy",
         "Run the same input at several budgets, methods and repeats; draw curves.",
     ),
+    "frontier": (
+        "das.cli.frontier",
+        "Compare methods of protection on your records: what each costs and protects.",
+    ),
+    "protect": ("das.cli.protect", "Protect tables by one method, without a study."),
     "risk": ("das.cli.risk", "Show what an intruder learns."),
     "nmf": ("das.cli.nmf", "Summarize, print and verify noisy measurement files."),
     "store": (

@@ -16,6 +16,7 @@ from das.cli.answer import CommandAnswer, answering
 from das.cli.attack import attack
 from das.cli.console import console, records_table
 from das.cli.options import PATH, load_counts, warn
+from das.cli.reconstruct import reconstruct
 from das.cli.risk_numbers import NUMBER, PRIOR, UPPER_PRIOR
 from das.errors import InputError, UserError
 from das.files import packaged
@@ -55,6 +56,7 @@ def risk() -> None:
 
 
 risk.add_command(attack)
+risk.add_command(reconstruct)
 
 
 def _costs(command: Callable[..., CommandAnswer]) -> Callable[..., None]:

@@ -230,7 +230,7 @@ class ReleaseRerun:
             "seed": self.seed,
             "version": __version__,
         }
-        return said if self.earlier is None else said | {EARLIER: digest_of(self.earlier)}
+        return said if self.earlier is None else {**said, EARLIER: digest_of(self.earlier)}
 
     @property
     def own(self) -> Path:

@@ -245,8 +245,9 @@ def _modes(pairs: _PersonPairs, spine: Spine) -> Ints:
 
 def _values(pairs: _PersonPairs, mode: Ints, persons: Ints) -> dict[str, Floats]:
     """What each pair adds to a score, by its field."""
-    count = _kinds(pairs, pairs.unit, len(persons))[pairs.unit, pairs.sensitive]
-    c, whole = np.asarray(count).ravel(), persons[pairs.unit]
+    kinds = int(pairs.sensitive.max(initial=0)) + 1
+    _, of = np.unique(pairs.unit * kinds + pairs.sensitive, return_inverse=True)
+    c, whole = np.bincount(of, weights=pairs.t)[of], persons[pairs.unit]
     putative = pairs.t * np.minimum(pairs.n, pairs.m) / np.maximum(pairs.n, 1)
     return {
         "persons": pairs.t.astype(float),

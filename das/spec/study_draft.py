@@ -38,6 +38,14 @@ _SWAPS = (
     '{ rate = 0.5, size_noise = [0.25, 0.5, 0.25], levels = ["Tract", "County", "State"], '
     'reach = [0.3, 0.4, 0.3], label = "2010, high" }',
 )
+#: Shares of levels: about those of persons in 2020, redistricting data and DHC together (rho 7.52),
+#: with the nation and the levels between state and tract in the nearest one. Those of queries are
+#: ours.
+_PLAN = """\
+# Shares of the budget: levels about as in 2020, where rho was 7.52 for persons; queries are ours.
+levels = { State = "31/100", County = "1/10", Tract = "41/100", Block_Group = "33/200", Block = "3/200" }
+queries = { total = "1/5", "votingage * hispanic * cenrace" = "1/5", "sex * age" = "3/10", detailed = "3/10" }\
+"""
 _COARSE = ("hispanic * race7", "sex * age_23_groups")
 
 
@@ -51,7 +59,7 @@ def draft_of_linked(name: str, folder: Path, points: Path | None) -> str:
             "[published]",
             f"set = {text(LINKED_NAME)}     # or pl94, dhc-persons, own (with [tables])",
             'levels = ["Tract", "Block"]',
-            *_sample("Tract"),
+            *_sample("Tract", 4),
             *_attack(("sex", "age"), ("hispanic", "cenrace")),
             *_uses(
                 {
@@ -65,7 +73,7 @@ def draft_of_linked(name: str, folder: Path, points: Path | None) -> str:
             "[map]     # the error across the risk-utility map",
             'use = "age"',
             'level = "Block"     # a level, or "areas": runs of 15 consecutive blocks',
-            *_methods(_SWAPS, _COARSE, near=points is not None),
+            *_methods(_SWAPS, _COARSE, _PLAN, near=points is not None),
             *_of_linked(),
         ]
     )
@@ -96,7 +104,7 @@ def draft_of_table(
             f"levels = {_list([*root, *levels])}     # the first one is the root",
             *_schema(columns),
             *_tables(sizes, [*root, *levels]),
-            *_sample(None),
+            *_sample(None, 30),
             *_attack(*_known_and_sensitive(sizes)),
             *_uses(_own_uses(sizes)),
             "",
@@ -198,11 +206,14 @@ def _words(query: str) -> str:
     return " by ".join(query.split(" * ")).capitalize()
 
 
-def _sample(level: str | None) -> Iterator[str]:
+def _sample(level: str | None, units: int) -> Iterator[str]:
     yield from ("", "[sample]     # where the attack is made; --all: everywhere")
     if level is not None:
         yield f"level = {text(level)}"
-    yield from ("units = 30", "seed = 1")
+    yield from (
+        f"units = {units}     # more of them: smaller sampling errors, more time",
+        "seed = 1",
+    )
 
 
 def _attack(known: Sequence[str], sensitive: Sequence[str]) -> Iterator[str]:
@@ -214,6 +225,7 @@ def _attack(known: Sequence[str], sensitive: Sequence[str]) -> Iterator[str]:
         "",
         "[attack.options]",
         "seconds = 3.0     # limit of each program of a unit",
+        "joint_seconds = 0.0     # limit of a program of all units of an area together; 0: none",
     )
 
 
@@ -234,7 +246,12 @@ def _uses(uses: dict[str, tuple[str, str]]) -> Iterator[str]:
 
 
 def _methods(
-    swaps: Sequence[str], categories: Sequence[str], *, unit: str = "", near: bool = False
+    swaps: Sequence[str],
+    categories: Sequence[str],
+    plan: str = "",
+    *,
+    unit: str = "",
+    near: bool = False,
 ) -> Iterator[str]:
     """Settings of one method are a curve; a ``label`` names a published one."""
     yield from ("", "# Each table is a curve: a method, and its settings.")
@@ -259,8 +276,8 @@ def _methods(
     yield from _method("categories", "Coarser categories", "coarsening", ["{}"], given)
     hidden = ["{ threshold = 3 }"]
     yield from _method("suppression", "Suppression", "suppression", hidden, 'rule = "primary"')
-    budgets = ['{ rho = "1/2" }', '{ rho = "2" }', '{ rho = "8" }']
-    yield from _method("topdown", "TopDown", "topdown", budgets)
+    budgets = ['{ rho = "1" }', '{ rho = "7.52" }', '{ rho = "25" }']
+    yield from _method("topdown", "TopDown", "topdown", budgets, plan)
 
 
 def _method(

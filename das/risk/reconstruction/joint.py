@@ -1,9 +1,9 @@
 """The units of an area that their own lines do not settle, together with the lines of the area.
 
-What the settled units have is taken out of the area's lines, exactly. Of what is left each open
-unit has at most as much as each line counts (the Bureau's relaxation of its tract tables), and all
-open units together have exactly that. The first gives bounds, and the variability of a unit; the
-second gives records, and the proof that those of a unit are the only ones.
+What the settled units have is taken out of the area's lines, exactly. Each open unit has at most
+what is left (the Bureau's relaxation of its tract tables), and all open units together have exactly
+that. The first gives bounds, and the variability of a unit. The second gives records, and the proof
+that those of a unit are the only ones.
 
 *The proof.* A joint solution as far as possible from the guess differs in some units, which have
 several solutions. The others are asked again by themselves, until none differs: these are unique."""
@@ -80,7 +80,7 @@ def _opened(
     a: AttackedTables, area: int, guesses: Mapping[int, UnitGuess]
 ) -> tuple[list[OpenUnit], UnitLines | None]:
     """The units that are not settled, and what the area's lines leave for them."""
-    said, lines = a.said(a.around, area), a.lines[a.around]
+    said, lines = a.lines_of(a.around, area), a.lines[a.around]
     taken, whole = np.zeros(len(lines), dtype=np.int64), True
     for guess in guesses.values():
         if guess.status == AttackStatus.UNIQUE:
@@ -97,7 +97,7 @@ def _opened(
     open_ = []
     for unit, guess in guesses.items():
         if guess.status in _OPEN:
-            program = reduced(a.lines[a.lowest], a.said(a.lowest, unit), alive, apart)
+            program = reduced(a.lines[a.lowest], a.lines_of(a.lowest, unit), alive, apart)
             if program is None:
                 return [], None
             rows = sparse.csr_array(lines.by_cell[program.first].T)

@@ -26,8 +26,8 @@ from das.risk.reconstruction.reduced import ReducedProgram
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: Rows times classes up to which differences are taken: 32 MB.
-_MOST_ENTRIES = 1 << 22
+#: The most exact rows and classes whose differences are taken. A solver is faster above.
+_MOST_ROWS, _MOST_CLASSES = 800, 10_000
 _ROUNDS = 50
 
 
@@ -52,10 +52,11 @@ def propagated(program: ReducedProgram) -> Propagated:
     """Bounds of every class of a program."""
     found = Propagated(np.zeros(program.classes, dtype=np.int64), program.most)
     exact = program.exact
-    if program.matrix.shape[0] * program.classes <= _MOST_ENTRIES and exact.any():
-        rows, y, ok = _differences(program.matrix[exact].toarray() > 0, program.lower[exact])
-        if not ok:
+    if 0 < exact.sum() <= _MOST_ROWS and program.classes <= _MOST_CLASSES:
+        found_rows = _differences(program.matrix[exact].toarray() > 0, program.lower[exact])
+        if found_rows is None:
             return Propagated(found.least, found.most, feasible=False)
+        rows, y = found_rows
         every = sparse.vstack([program.matrix[~exact], sparse.csr_array(rows.astype(np.int64))])
         lower = np.concatenate([program.lower[~exact], y])
         upper = np.concatenate([program.upper[~exact], y])
@@ -68,40 +69,47 @@ def propagated(program: ReducedProgram) -> Propagated:
     return found
 
 
-def _differences(rows: Bools, y: Ints) -> tuple[Bools, Ints, bool]:
-    """Equivalent rows, none inside another, and whether no count is negative. A row of zero is kept; it empties its classes, which leave the other rows."""
-    while True:
-        zero = y == 0
-        dead = rows[zero].any(axis=0)
-        live = rows & ~dead
-        size = live.sum(axis=1)
-        if (y[size == 0] != 0).any():
-            return rows, y, False
-        order = np.flatnonzero(size > 0)
-        _, at = np.unique(np.packbits(live[order], axis=1), axis=0, return_index=True)
-        first = order[at]
-        small, of, n = live[first], y[first], size[first]
-        overlap = small.astype(np.float32) @ small.T.astype(np.float32)
-        inside = (overlap == n[None, :]) & (n[None, :] < n[:, None])  # [b, a]: a inside b
-        if not inside.any():
-            gone = np.zeros((1, rows.shape[1]), dtype=bool)
-            gone[0] = dead
-            return np.concatenate([small, gone]), np.append(of, 0), _agree(live, y, first)
-        largest = np.where(inside, n[None, :], 0).argmax(axis=1)
-        b = np.flatnonzero(inside.any(axis=1))
-        small[b] &= ~small[largest[b]]
-        of = of.copy()
-        of[b] -= y[first][largest[b]]
-        if (of < 0).any() or not _agree(live, y, first):
-            return rows, y, False
-        gone = dead[None, :]
-        rows, y = np.concatenate([small, gone]), np.append(of, 0)
+def _differences(rows: Bools, y: Ints) -> tuple[Bools, Ints] | None:
+    """Equivalent rows, none inside another; ``None`` where a count is negative. The last is a row
+    of zero with all classes that are empty, which have left the other rows."""
+    masks, counts = _bits(rows), y.tolist()
+    empty, changed = 0, True
+    while changed:
+        changed = False
+        for mask, count in zip(masks, counts, strict=True):
+            empty |= 0 if count else mask
+        live: dict[int, int] = {}
+        for mask, count in zip(masks, counts, strict=True):
+            if live.setdefault(mask & ~empty, count) != count:
+                return None
+        if live.pop(0, 0):
+            return None
+        masks, counts = [], []
+        for row in sorted(live, key=int.bit_count):
+            rest, count = row, live[row]
+            for inside, n in zip(reversed(masks), reversed(counts), strict=True):
+                if inside & rest == inside:
+                    rest, count = rest ^ inside, count - n
+            if count < 0 or (count and not rest):
+                return None
+            if rest:
+                masks.append(rest)
+                counts.append(count)
+            changed |= rest != row
+    width = rows.shape[1]
+    return _rows([*masks, empty], width), np.array([*counts, 0], dtype=np.int64)
 
 
-def _agree(live: Bools, y: Ints, first: Ints) -> bool:
-    """Whether rows with the same classes have the same count."""
-    known = {live[i].tobytes(): y[i] for i in first}
-    return all(known.get(r.tobytes(), c) == c for r, c in zip(live, y, strict=True))
+def _bits(rows: Bools) -> list[int]:
+    """Each row as the bits of a number."""
+    packed = np.packbits(rows, axis=1)
+    return [int.from_bytes(r.tobytes()) for r in packed]
+
+
+def _rows(masks: list[int], width: int) -> Bools:
+    size = -(-width // 8)
+    packed = np.frombuffer(b"".join(m.to_bytes(size) for m in masks), dtype=np.uint8)
+    return np.unpackbits(packed.reshape(len(masks), size), axis=1, count=width).astype(bool)
 
 
 def _bounded(matrix: sparse.csr_array, lower: Ints, upper: Ints, found: Propagated) -> Propagated:

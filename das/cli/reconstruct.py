@@ -1,0 +1,112 @@
+"""Everybody's record from a folder of published tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from das.cli.console import console, records_table
+from das.cli.options import OUT, PATH, guarded, json_option, quiet_option
+from das.engine.choice import cores
+from das.engine.display import Live
+from das.errors import UserError
+from das.files.run.run_directory import refuse_inside_release
+from das.jobs.reconstructing import AttackSource, attack_folder, score_rows
+from das.jobs.reconstructing_release import is_release, scored_release
+from das.risk.reconstruction import AttackOptions
+from das.risk.reidentification import ReidentificationScores
+
+
+@click.command()
+@click.argument("folder", type=PATH)
+@click.option("--out", type=OUT, help="A folder for the guess; only you can read it.")
+@click.option("--truth", type=PATH, help="A folder of linked records: score the guess against it.")
+@click.option(
+    "--tables", metavar="P8,P9,...", default="", help="Attack these tables alone. Default: all."
+)
+@click.option("--rounding", default="", help="How counts are rounded: random:3, nearest:5.")
+@click.option("--around", help="The level whose tables are the prior, such as Tract.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=AttackOptions.seconds,
+    show_default=True,
+    help="The limit of each integer program.",
+)
+@click.option("--no-variability", is_flag=True, help="Do not measure how far solutions can differ.")
+@click.option("--workers", type=click.IntRange(1), help="Processes. Default: all processors.")
+@json_option
+@quiet_option
+@guarded
+def reconstruct(
+    folder: Path,
+    out: Path | None,
+    truth: Path | None,
+    tables: str,
+    rounding: str,
+    around: str | None,
+    seconds: float,
+    no_variability: bool,
+    workers: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Reconstruct everybody's record from a folder of published tables: CSV files with a row a
+    place and columns such as P0080003. An interrupted attack continues with the same command.
+
+    FOLDER can be a run or a release, too. Its published records are taken at face value, and
+    compared with the truth.
+    """
+    if is_release(folder):
+        _print_scores(scored_release(folder, truth), as_json)
+        return
+    if out is None:
+        raise UserError("name a folder for the guess", where="--out", remedy="such as --out guess")
+    refuse_inside_release(out)
+    only = tuple(t.strip().upper() for t in tables.split(",") if t.strip())
+    options = AttackOptions(seconds=seconds, variability=not no_variability, around=around)
+    with Live(quiet or as_json) as progress:
+        result = attack_folder(
+            AttackSource(folder, only, rounding),
+            out,
+            options,
+            truth=truth,
+            workers=workers or cores(),
+            progress=progress,
+        )
+    summary: dict[str, Any] = result.summary()
+    if as_json:
+        scores = [] if result.scores is None else list(score_rows(result.scores))
+        click.echo(json.dumps({"summary": summary, "scores": _plain(scores)}))
+        return
+    rows = [{"what": name, "value": _shown(value)} for name, value in summary.items()]
+    console().print(records_table("Records reconstructed from the published tables", rows))
+    if result.scores is not None:
+        _print_scores(result.scores, as_json)
+    click.echo(f"written: {out / 'units.csv'}, {out / 'records.csv'}")
+
+
+def _print_scores(scores: ReidentificationScores, as_json: bool) -> None:
+    rows = list(score_rows(scores))
+    if as_json:
+        click.echo(json.dumps({"scores": _plain(rows)}))
+        return
+    every = [
+        {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items() if k != "size"}
+        for row in rows
+        if row["size"] == "all"
+    ]
+    console().print(records_table("Compared with the truth (confidential)", every))
+
+
+def _plain(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Rows whose numbers JSON knows: none instead of nan."""
+    return [{k: None if v != v else v for k, v in row.items()} for row in rows]
+
+
+def _shown(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
