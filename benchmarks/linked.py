@@ -31,7 +31,7 @@ from das.model.dhc.members import HEADS, PARTNERS
 from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.release import dhc_files
-from das.release.agreeing import agreement_of_counts
+from das.release.agreement import agreement_of_counts
 from das.release.dhc import open_dhc
 from das.release.linking import linked_counts, places
 

@@ -23,7 +23,7 @@ from das.model.not_private import Private
 from das.model.query import Query
 from das.model.solution import Certificates
 from das.model.spine import Spine
-from das.release.agreeing import agreement_counts
+from das.release.agreement import agreement_counts
 from das.release.dhc_files import DhcCounts, check
 from das.report.dhc_lookup import HeadlineCounts, dhc_lookup, looked_up
 from das.report.dhc_page import NoiseMargins, OddUnits, dhc_html
