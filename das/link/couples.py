@@ -67,7 +67,7 @@ class _Matching:
         """The couples of the persons ``here``."""
         for kinds, same in ((_SAME, True), (_OPPOSITE, False)):
             for sex in (0, 1):
-                for old in (False, True):
+                for old in (True, False):
                     people = here[(self.people.age[here] >= _OLD) == old]
                     called = people[np.isin(self.relgq[people], kinds)]
                     called = called[self.people.sex[called] == sex]

@@ -144,12 +144,9 @@ class Pool:
             take = large[np.argsort(self.jitter[large], kind="stable")][: max(0, gap)]
             self.extra[take] += 1
             gap -= len(take)
-        while gap:
-            changed = self.resize(np.arange(len(self.kind)), int(np.sign(gap)), abs(gap))
-            if not changed:
+        while gap := others - int(self.room.sum()):
+            if not self.resize(np.arange(len(self.kind)), int(np.sign(gap)), abs(gap)):
                 self._stretch(gap)
-                return
-            gap -= int(np.sign(gap)) * changed
 
     def _stretch(self, gap: int) -> None:
         if gap < 0 or not len(self.kind):
@@ -166,8 +163,8 @@ class Pool:
         each, those first whose type changes least; returns how many it were."""
         t = type_fields()
         kind = self.kind[where]
-        open_ended = (t.size[kind] == LARGEST) & (self.extra[where] + step >= 0)
-        open_ended &= self.extra[where] + step <= EXTRA
+        largest, extra = t.size[kind] == LARGEST, self.extra[where]
+        open_ended = largest & (extra < EXTRA if step > 0 else extra > 0)
         same = t.couple[None, :] == t.couple[kind][:, None]
         best, far = nearest(kind, same & (t.size[None, :] == t.size[kind][:, None] + step))
         # living alone is measured well
