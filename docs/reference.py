@@ -105,7 +105,9 @@ def _table(path: str, model: type[BaseModel]) -> list[str]:
     about = _markdown(model.__doc__ or "").removeprefix(f"`[{path}]`").lstrip(":.; ")
     out = [about[:1].upper() + about[1:], ""]
     rows = [
-        (_key(path, k), f, said.get(name, "")) for k, name, f in fields(model) if _model(f) is None
+        (_key(path, k, f), f, said.get(name, ""))
+        for k, name, f in fields(model)
+        if _model(f) is None
     ]
     if rows:
         out += ["| key | value | default | |", "|---|---|---|---|"]
@@ -219,8 +221,11 @@ def _model(field: Any) -> type[BaseModel] | None:
     return next((p for p in parts if isinstance(p, type) and issubclass(p, BaseModel)), None)
 
 
-def _key(path: str, key: str) -> str:
-    below = {"levels": ".<Level>", "queries": ".<Level>.<query>"} if path.endswith("budget") else {}
+def _key(path: str, key: str, field: Any) -> str:
+    """``queries`` of one universe, or by universe, which is one table deeper."""
+    by = ".<universe>" if str(field.annotation).count("dict[") > 2 else ""
+    queries = f"{by}.<Level>.<query>"
+    below = {"levels": ".<Level>", "queries": queries} if path.endswith("budget") else {}
     by_name = {
         "attributes": ".<attribute>",
         "define": ".<Level>",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
@@ -18,6 +19,7 @@ from hypothesis import settings
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 from das.accounting import guarantee
+from das.files import atomic
 from tests.commands import Commands
 from tests.epsilons import Epsilons
 from tests.worlds import Worlds
@@ -80,6 +82,7 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr(atomic, "AT_ONCE", sys.maxsize)  # and no threads are made for it
         yield
 
 

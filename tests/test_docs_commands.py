@@ -65,6 +65,8 @@ BRIEF = {
     "estimate": SMALL[:3],
     "intervals runs/first": ["--replicates", "3"],
 }
+#: Instead of what is printed.
+FEW = {"--replicates": "3"}
 #: Not run here, and why.
 LEFT_OUT = {
     "data fetch": "needs the network",
@@ -78,6 +80,8 @@ LEFT_OUT = {
     " dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
     "account sign": "needs a key; tests/cli/test_cli_account.py has one",
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
+    "frontier ": "needs records; tests/cli/test_cli_frontier.py has them",
+    "protect ": "needs records; tests/cli/test_cli_frontier.py has them",
     "register": "needs a register; tests/cli/test_register.py has one",
     "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
     "--optimise fair": "has a list in brackets; tests/jobs/test_epsilon_guards.py makes that plan",
@@ -106,6 +110,7 @@ def arguments(line: str) -> tuple[str, ...]:
     at = words.index("--out") + 1 if "--out" in words else None
     if at is not None and "." not in words[at]:
         words[at] = "OUT"
+    words = [FEW.get(before, word) for before, word in zip(["", *words], words)]
     said = f"{' '.join(words)} "
     more = next((more for name, more in BRIEF.items() if said.startswith(f"{name} ")), [])
     return (

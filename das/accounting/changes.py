@@ -130,8 +130,10 @@ def touched(
     """The draws that a change of these attributes can affect: those whose query does not sum over
     all of them.
     """
-    axes = [schema.axis(a) for a in attributes]
-    return [d for d in draws if any(not schema.query(d.query).groupings[i].is_total for i in axes)]
+    axes, draws = [schema.axis(a) for a in attributes], list(draws)
+    queries = {name: schema.query(name) for name in {d.query for d in draws}}
+    told = {name for name, q in queries.items() if any(not q.groupings[i].is_total for i in axes)}
+    return [d for d in draws if d.query in told]
 
 
 def below(

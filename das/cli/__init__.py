@@ -43,6 +43,10 @@ COMMANDS = {
         "das.cli.area",
         "Show counts of any areas of blocks, published and estimated, with intervals.",
     ),
+    "link": (
+        "das.cli.link",
+        "Put the persons of a DHC into households that agree with its counts (experimental).",
+    ),
     "map": ("das.cli.maps", "Draw a number for each unit on a map, with your boundaries."),
     "evaluate": ("das.cli.accuracy", "Recompute the errors of a finished run (confidential)."),
     "compare": (
@@ -53,6 +57,11 @@ COMMANDS = {
         "das.cli.accuracy",
         "Run the same input at several budgets, methods and repeats; draw curves.",
     ),
+    "frontier": (
+        "das.cli.frontier",
+        "Compare methods of protection on your records: what each costs and protects.",
+    ),
+    "protect": ("das.cli.protect", "Protect tables by one method, without a study."),
     "risk": ("das.cli.risk", "Show what an intruder learns."),
     "nmf": ("das.cli.nmf", "Summarize, print and verify noisy measurement files."),
     "store": (

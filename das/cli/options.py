@@ -138,7 +138,7 @@ def warn(private: Private, warning: str = WARNING) -> None:
         click.secho(warning, fg="red", bold=True)
 
 
-def warn_of(spec: RunSpec) -> None:
+def warn_of(spec: Specification) -> None:
     """Warn as :func:`warn` does, for a configuration."""
     warn(spec.run.private, PLANNED)
 

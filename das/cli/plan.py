@@ -231,8 +231,9 @@ def _optimised(
             remedy=f"the only one is {OPTIMUM}",
         )
     as_toml = request.chosen is not None
-    if isinstance(given, DhcSpec):
-        show_dhc_optimum(given, universe, options, as_toml, as_json)
+    if "plan --areas" in publication(given.publication()).cannot:  # over no tree of its own
+        dhc = of_kind(DhcSpec, given, "--optimise")
+        show_dhc_optimum(dhc, universe, options, as_toml, as_json)
         return
     spec = of_kind(RunSpec, given, "--optimise")
     show_optimum(spec, _universe(spec, universe), options, as_toml, as_json)

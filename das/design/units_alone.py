@@ -41,7 +41,9 @@ from das.design.choices import Choices
 from das.design.model import ROUNDING, Estimand
 
 Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Index = NDArray[np.intp]
+#: The precision, relative to all that is measured, of what nothing measures: its variance is huge.
+_NOTHING = 1e-9
 #: Evaluations of a level that are kept: differences change one share of one level.
 _KEPT = 4
 
@@ -52,8 +54,8 @@ class SampledPass:
     ``tie``: which exact sum a variable is in, from 0, ``(d,)``. ``lines`` ``(d, L)``: the mean of
     each line over the cells of each variable."""
 
-    index: Mapping[str, Ints]
-    tie: Ints
+    index: Mapping[str, Index]
+    tie: Index
     lines: Array
 
     @cached_property
@@ -66,7 +68,7 @@ class SampledPass:
         moved = self._moved(rho)
         found = np.einsum("dl,dl->l", self.lines, moved)
         # what is left of a line that follows from exact sums is rounding error
-        size = np.einsum("dl,dl->l", self.lines, self.lines) / sum(rho.values())
+        size = np.einsum("dl,dl->l", self.lines, self.lines) / (sum(rho.values()) or 1.0)
         found = np.where(found > ROUNDING * size, found, 0.0)
         return found, {
             q: np.where(found > 0, (_summed(moved, self.index[q]) ** 2).sum(axis=0), 0.0)
@@ -77,21 +79,23 @@ class SampledPass:
         """``V t`` of each line, ``(d, L)``."""
         if not self._same:
             each = _summed(self.lines, self.tie) / np.bincount(self.tie)[:, None]
-            return (self.lines - each[self.tie]) / sum(rho.values())
+            return (self.lines - each[self.tie]) / (sum(rho.values()) or _NOTHING)
         x = np.zeros((len(self.tie), len(self.tie)))
         for q, r in rho.items():
             if q in self._same:
                 x += r * self._same[q]
             else:
                 x[np.diag_indices(len(x))] += r
-        x += sum(rho.values()) * (self.tie[:, None] == self.tie[None, :])
+        whole = sum(rho.values()) or 1.0
+        x += whole * (self.tie[:, None] == self.tie[None, :])
+        x[np.diag_indices(len(x))] += _NOTHING * whole
         tied = (self.tie[:, None] == np.arange(self.tie.max() + 1)).astype(float)
         z = np.linalg.solve(x, np.concatenate([self.lines, tied], axis=1))
         free, held = z[:, : self.lines.shape[1]], z[:, self.lines.shape[1] :]
         return free - held @ np.linalg.solve(tied.T @ held, tied.T @ free)
 
 
-def _summed(rows: Array, index: Ints) -> Array:
+def _summed(rows: Array, index: Index) -> Array:
     """The sums of the rows of each number, ``(numbers, L)``."""
     if index.max() + 1 == len(index):
         return rows
@@ -106,7 +110,7 @@ class SampledUnit:
     what a line counts in its mean."""
 
     passes: tuple[SampledPass, ...]
-    group: Ints
+    group: Index
     weight: Array
 
 
@@ -158,10 +162,8 @@ class UnitsAlone:
             parts = [self._of_unit(unit, rho, names) for unit in self.samples[level]]
             while len(seen) >= _KEPT:
                 seen.pop(next(iter(seen)))
-            seen[key] = (
-                np.sum([p[0] for p in parts], axis=0),
-                np.sum([p[1] for p in parts], axis=0),
-            )
+            f, slopes = zip(*parts, strict=True)
+            seen[key] = np.sum(f, axis=0), np.sum(slopes, axis=0)
         return seen[key]
 
     def _of_unit(

@@ -22,12 +22,15 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+#: From this many files on, all are written to disk at once.
+AT_ONCE = 4
 #: The two folders of a run, each with its own readers.
 _RELEASE, _CONFIDENTIAL = "release", "confidential"
 _OWN_FOLDER, _OWN_FILE = 0o700, 0o600
@@ -100,6 +103,7 @@ def files(paths: Sequence[Path], mode: int | None = None) -> Iterator[list[Path]
             if (own := _OWN_FILE if is_confidential(path) else mode) is not None:
                 draft.touch(own, exist_ok=False)
         yield drafts
+        _write_back(drafts)
         for draft in drafts:
             force(draft)
         _in_time.get()()
@@ -125,6 +129,7 @@ def folder(path: Path) -> Iterator[Path]:
     _make(draft)
     try:
         yield draft
+        _write_back([Path(below, name) for below, _, names in os.walk(draft) for name in names])
         for below, _, names in os.walk(draft, topdown=False):
             for name in names:
                 if closed:
@@ -245,8 +250,23 @@ def _make(folder_: Path, *, exist_ok: bool = False) -> None:
     folder_.mkdir(_OWN_FOLDER if is_confidential(folder_) else 0o777, exist_ok=exist_ok)
 
 
+def _write_back(paths: Sequence[Path]) -> None:
+    """Many files to disk at once, which a disk does in a quarter of the time that it needs for one
+    after the other. :func:`force` then finds most of its work done; it decides what is on disk, and
+    in which order."""
+    if len(paths) < AT_ONCE:
+        return
+    with ThreadPoolExecutor(min(len(paths), 8)) as pool:
+        for _ in pool.map(_to_disk, paths):  # raises what went wrong
+            pass
+
+
 def force(path: Path) -> None:
     """A file's content, or the names in a folder, to disk."""
+    _to_disk(path)
+
+
+def _to_disk(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

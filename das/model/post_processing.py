@@ -12,6 +12,7 @@ from das.model.universe import Universe
 Method = Literal["topdown", "full-information"]
 METHODS: tuple[str, ...] = get_args(Method)
 PriorName = Literal["none", "housing"]
+OccupiedName = Literal["measured", "consistent"]
 PRIORS: tuple[str, ...] = get_args(PriorName)
 
 
@@ -22,7 +23,8 @@ class PostProcessing:
 
     ``method`` and ``tolerance`` are those of estimation; a later pass can move the answers of an
     earlier one by ``tolerance`` persons. ``prior`` names the working prior for the persons' lowest
-    units. ``tables``, ``csv`` and ``report`` say what is written besides the microdata. It has no
+    units. ``occupied`` says whether occupied housing units are kept within what published persons
+    allow. ``tables``, ``csv`` and ``report`` say what is written besides the microdata. It has no
     budgets."""
 
     name: str
@@ -34,6 +36,7 @@ class PostProcessing:
     csv: bool = False
     report: bool = True
     prior: PriorName = "none"
+    occupied: OccupiedName = "measured"
 
     @property
     def persons(self) -> Universe:

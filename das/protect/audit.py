@@ -77,12 +77,13 @@ def _ends(unit: DistinctLines, objectives: NDArray[np.float64]) -> NDArray[np.fl
     """The least value of each objective, ``(objectives, cells)``, over the histograms x >= 0 that
     have the lines of the unit. Programs of some thousand cells together are one program, whose
     parts do not touch: that spares the cost of a call for each."""
-    rows, cells = sparse.csr_array(unit.rows), unit.rows.shape[1]
+    known = (unit.lower > 0) | np.isfinite(unit.upper)
+    rows, cells = sparse.csr_array(unit.rows[known]), unit.rows.shape[1]
     out, step = [np.zeros(0)], max(1, _TOGETHER // max(cells, 1))
     for start in range(0, len(objectives), step):
         part = objectives[start : start + step]
         every = sparse.kron(sparse.identity(len(part)), rows, format="csr")
-        low, high = (np.tile(x, len(part)) for x in (unit.lower, unit.upper))
+        low, high = (np.tile(x, len(part)) for x in (unit.lower[known], unit.upper[known]))
         found = milp(
             part.ravel(), constraints=LinearConstraint(every, low, high), bounds=Bounds(0, np.inf)
         )

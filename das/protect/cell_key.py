@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from das.errors import SpecError
 from das.protect.cell_keys import cell_keys, uniform
 from das.protect.method import ProtectionMethod
-from das.protect.perturbation_table import PerturbationTable
+from das.protect.perturbation_table import NEVER, PerturbationTable
 from das.protect.published import LevelLines, ProtectedTables
 from das.protect.study_records import StudyRecords
 from das.protect.table_set import TableSet
@@ -69,11 +69,12 @@ class CellKey(ProtectionMethod):
 
     @property
     def price(self) -> tuple[float, ...]:
-        """Of the distances 0 to D."""
+        """Of the distances 0 to D. Beyond those that the symmetric row has, it rises as before."""
         last = self.perturbations.p[-1, self.D :]
-        with np.errstate(divide="ignore"):
-            costs = -np.log(last / last[0])
-        return tuple(float(c) for c in costs if np.isfinite(c))
+        costs = (-np.log(last[last > 0] / last[0])).tolist()
+        step = costs[-1] - costs[-2] if len(costs) > 1 else -np.log(NEVER)
+        beyond = self.D + 1 - len(costs)
+        return (*costs, *(costs[-1] + step * np.arange(1, beyond + 1)).tolist())
 
     def published(self, records: StudyRecords, tables: TableSet, key: bytes) -> ProtectedTables:
         keys, perturbations = cell_keys(records, tables, key), self.perturbations

@@ -93,7 +93,12 @@ class Coarsening(ProtectionMethod):
             out = dict.fromkeys(out, made)
         if self.level is not None and self.level not in out:
             lowest = max(out, key=spine.index)
-            spine.index(self.level)  # refuses one that is not there
+            if spine.index(self.level) > spine.index(lowest):
+                raise SpecError(
+                    f"the tables end at {lowest} already, above {self.level}",
+                    where="method coarsening",
+                    remedy=f"name {lowest} or a level above it",
+                )
             out[self.level] = out[lowest]
         if not self.categories and out.keys() == tables.tables.keys():
             return tables

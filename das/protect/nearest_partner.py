@@ -2,8 +2,9 @@
 
 The households that look for a partner do so in the given order. A partner has the same key, has not
 moved and is in another place. Each household draws its partner uniformly from the nearest
-:data:`CHOICE`, by the coordinates of their places. If none of the :data:`SEARCHED` nearest is free, the
-household draws one of all that are; if there is none, it stays.
+:data:`CHOICE`, by the coordinates of their places; among those in one place, which are nearest is
+drawn, too. If the :data:`SEARCHED` nearest places have nobody, the household draws one of all that
+are free; if there is none, it stays.
 
 Source: arXiv 2502.01320 (:mod:`das.protect.rarity`)."""
 
@@ -15,8 +16,8 @@ from scipy.spatial import KDTree
 
 #: Households among which a partner is drawn.
 CHOICE = 5
-#: Nearest households that are looked at before all others are.
-SEARCHED = 64
+#: Nearest places that are searched before all others are.
+SEARCHED = 32
 
 
 def nearest_pairs(
@@ -30,31 +31,39 @@ def nearest_pairs(
     of each unit; ``points``: the coordinates of each place."""
     moved = np.zeros(len(key), dtype=bool)
     out = [np.zeros((0, 2), dtype=np.int64)]
-    order = np.argsort(key, kind="stable")
-    starts = np.searchsorted(key[order], np.unique(key[seekers]))
-    ends = np.searchsorted(key[order], np.unique(key[seekers]), side="right")
-    for start, end in zip(starts, ends, strict=True):
+    order = np.lexsort((rng.random(len(key)), place, key))
+    for wanted in np.unique(key[seekers]):
+        start, end = np.searchsorted(key[order], [wanted, wanted + 1])
         members = order[start:end]
-        mine = seekers[key[seekers] == key[members[0]]]
-        near = (
-            KDTree(points[place[members]])
-            .query(points[place[mine]], k=min(SEARCHED, len(members)))[1]
-            .reshape(len(mine), -1)
-        )
-        for seeker, found in zip(mine, members[near], strict=True):
+        mine = seekers[key[seekers] == wanted]
+        there, first = np.unique(place[members], return_index=True)
+        homes = np.split(members, first[1:])
+        near = KDTree(points[there]).query(points[place[mine]], k=min(SEARCHED, len(there)))[1]
+        for seeker, found in zip(mine.tolist(), near.reshape(len(mine), -1), strict=True):
             if moved[seeker]:
                 continue
-            partner = _free(seeker, found, place, moved)[:CHOICE]
-            if not len(partner):
-                partner = _free(seeker, members, place, moved)
-            if len(partner):
-                pair = np.array([[seeker, rng.choice(partner)]])
+            free = _nearest(place[seeker], found, there, homes, moved)
+            if not len(free):
+                free = members[~moved[members] & (place[members] != place[seeker])]
+            if len(free):
+                pair = np.array([[seeker, rng.choice(free)]])
                 moved[pair] = True
                 out.append(pair)
     return np.concatenate(out)
 
 
-def _free(
-    seeker: int, units: NDArray[np.int64], place: NDArray[np.int64], moved: NDArray[np.bool_]
+def _nearest(
+    here: int,
+    found: NDArray[np.int64],
+    there: NDArray[np.int64],
+    homes: list[NDArray[np.int64]],
+    moved: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    return units[~moved[units] & (place[units] != place[seeker])]
+    """The nearest free members, :data:`CHOICE` at most, in places found near ``here``."""
+    out = np.zeros(0, dtype=np.int64)
+    for at in found:
+        if there[at] != here:
+            out = np.concatenate([out, homes[at][~moved[homes[at]]]])
+        if len(out) >= CHOICE:
+            break
+    return out[:CHOICE]

@@ -34,7 +34,7 @@ from das.model.frozen import Frozen
 #: How far a moment may be from what it should be.
 _TOLERANCE = 1e-9
 #: What is less likely than this, compared with the likeliest change, never happens.
-_NEVER = 1e-15
+NEVER = 1e-15
 #: The lowest multiplier of the variance: a law with it has the least variance that there is.
 _LOWEST = -60.0
 
@@ -128,7 +128,7 @@ def _tilted(v: NDArray[np.int64], a: float, b: float, mono: bool) -> NDArray[np.
     if mono:
         f[v <= 0] = _rising(f[v <= 0])
     p = np.exp(f - f.max())
-    p[p < _NEVER] = 0.0
+    p[p < NEVER] = 0.0
     out: NDArray[np.float64] = p / p.sum()
     return out
 

@@ -112,7 +112,16 @@ class DhcReplicates(ReleaseSource):
 
     def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_]:
         names = self._exact[u.name].get(level, ())
-        return exact_columns(table, u.schema, [u.schema.query(name) for name in names])
+        key = (u.name, table.name, names)
+        if key not in self._exact_columns:
+            queries = [u.schema.query(name) for name in names]
+            self._exact_columns[key] = exact_columns(table, u.schema, queries)
+        return self._exact_columns[key]
+
+    @cached_property
+    def _exact_columns(self) -> dict[tuple[str, str, tuple[str, ...]], NDArray[np.bool_]]:
+        """What was found, by universe, table and exact queries: most levels have the same."""
+        return {}
 
     @cached_property
     def _exact(self) -> Mapping[str, Mapping[str, tuple[str, ...]]]:

@@ -86,7 +86,7 @@ def _whole(
     out, universes = opened.folder, opened.after.universes
     with stages("estimate and round"), executor(choice.workers) as pool:
         for u in universes:
-            results[u.name] = estimate(opened, u, pool, progress, out)
+            results[u.name] = estimate(opened, u, pool, progress, out, done=results)
     with stages("microdata and tables"):
         published = {u.name: publish(opened, u, results[u.name], out, progress) for u in universes}
     certificates = {name: r.certificates for name, r in results.items()}

@@ -22,6 +22,7 @@ from das.model.areas import Areas
 from das.model.count_range import count_range, range_of_areas
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
+from das.model.release import Release
 from das.model.universe import Planned, Universe
 from das.release import interval_dictionary, page
 from das.release.opened import OpenedRelease
@@ -91,13 +92,15 @@ class OwnReplicates(ReleaseSource):
     def again(
         self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
     ) -> dict[str, Histogram]:
-        out = {}
+        out, done = {}, dict[str, Release]()
         for u, planned in zip(self.opened.after.universes, self.planned(), strict=True):
             tree = self.opened.tree(u)
             levels = tree.of_published(counts[u.name]).upward(tree.spine)
             source = noise.whole(planned, tree, levels)
-            result = estimate(self.opened, u, pool or InProcess(), Silent(), source=source)
-            out[u.name] = on_published(self.opened, u, result)[self.spine.levels[-1]]
+            done[u.name] = estimate(
+                self.opened, u, pool or InProcess(), Silent(), source=source, done=done
+            )
+            out[u.name] = on_published(self.opened, u, done[u.name])[self.spine.levels[-1]]
         return out
 
     def described(

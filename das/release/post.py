@@ -32,6 +32,7 @@ from das.model.measurement import MeasurementSource
 from das.model.not_private import Private
 from das.model.release import Release
 from das.model.universe import Universe
+from das.release.occupied import bounded
 from das.release.opened import OpenedRelease
 
 
@@ -43,15 +44,17 @@ def estimate(
     out: Path | None = None,
     *,
     source: MeasurementSource | None = None,
+    done: Mapping[str, Release] | None = None,
 ) -> Release:
     """Integer histograms of every level of the tree that was measured, with their certificates.
-    ``source`` takes the place of the release's own measurements.
+    ``source`` takes the place of the release's own measurements. ``done``:
+    the universes before this one, which can bound it (:mod:`das.release.occupied`).
 
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is
     given."""
     after, method = release.after, Passes(universe.passes, release.after.tolerance)
     housing = after.prior != "none" and universe == after.persons
-    tree, bounds = release.tree(universe), release.bounds(universe)
+    tree, bounds = release.tree(universe), bounded(release, universe, done or {})
     source = source or release.source(universe)
     if after.method != "full-information" or len(tree.spine) == 1:
         pooled = PooledSource.of(source, tree.spine, bounds, universe.schema, tree.measured)

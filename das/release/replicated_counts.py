@@ -121,10 +121,7 @@ def exact_columns(table: Table, schema: Schema, queries: Sequence[Query]) -> Mas
     possible = schema.possible
     out = np.zeros(len(table.columns), dtype=bool)
     for q in queries or (schema.query("total"),):
-        pairs = np.unique(
-            table.query.index[possible].astype(np.int64) * q.answers + q.index[possible]
-        )
-        mine, theirs = np.divmod(pairs, q.answers)
+        mine, theirs = _pairs(table.query, q, possible)
         every = np.bincount(theirs, minlength=q.answers)
         for j in range(len(out)):
             times = table.times(j)[mine]
@@ -132,3 +129,16 @@ def exact_columns(table: Table, schema: Schema, queries: Sequence[Query]) -> Mas
             whole = ((counted == 0) | (counted == every)).all() and not table.repeats(j)
             out[j] |= bool(not times.any() or (queries and whole))
     return out
+
+
+def _pairs(one: Query, other: Query, possible: Mask) -> tuple[Ints, Ints]:
+    """The answers to both queries that some possible cell is in, in order."""
+    pair = one.index.astype(np.int64) * other.answers + other.index
+    if one.answers * other.answers <= len(pair):  # sorting them takes longer
+        there = np.zeros(one.answers * other.answers, dtype=bool)
+        there[pair[possible]] = True
+        pairs = np.flatnonzero(there)
+    else:
+        pairs = np.unique(pair[possible])
+    mine, theirs = np.divmod(pairs, other.answers)
+    return mine, theirs

@@ -49,6 +49,7 @@ def check(spec: CountsKeys) -> None:
                 )
     if spec.estimation.prior != "none":
         _check_prior(spec.persons, levels[-1])
+    _check_occupied(spec)
     if spec.budget.target is not None:
         spec.budget.target.check(spec.persons.plan)
 
@@ -89,6 +90,18 @@ def _check_prior(persons: Universe, lowest: str) -> None:
             f"it needs the detailed query in the last pass of {lowest!r}",
             where=where,
             remedy=f"measure 'detailed' there, and estimate it last, {without}",
+        )
+
+
+def _check_occupied(spec: CountsKeys) -> None:
+    """Occupied units are kept within persons, so both must be there."""
+    if spec.constraints.occupied == "consistent" and (
+        spec.housing is None or spec.persons.schema.dwelling is None
+    ):
+        raise SpecError(
+            "it needs housing units, and persons of whom it is said who lives in one",
+            where="constraints.occupied",
+            remedy='add [housing], take a schema with a dwelling, or leave it at "measured"',
         )
 
 

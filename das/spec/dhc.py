@@ -20,9 +20,6 @@ from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import PlannedMeasurement, dearest
 from das.model.dhc import strategy
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind, kind_of
 from das.model.plan import Plan
@@ -36,10 +33,11 @@ from das.spec.parts import Files, Output, Part, Run
 from das.spec.specification import Specification
 
 PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
+#: Production's strategy of each universe.
+_PRODUCTION = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}
 _FEW = 100
 #: The levels of a tree of tabulation whose budgets have other names.
 _LIKE = {level: level for level in strategy.LEVELS} | {"Nation": "US", "Tract": "Tract_Subset"}
-_SCHEMAS = {PERSONS: DHCP, UNITS: TENVACGQ, HOUSEHOLDS: DHCH}
 
 
 class DhcRun(Run):
@@ -218,12 +216,13 @@ class DhcSpec(Specification):
         """Universes and levels exist; each universe is a strategy."""
         for name, by_level in self.budget.queries.items():
             where = f"budget.queries.{name}"
-            if name not in _SCHEMAS:
-                raise ValueError(f"{where}: the universes are {', '.join(_SCHEMAS)}")
+            if name not in _PRODUCTION:
+                raise ValueError(f"{where}: the universes are {', '.join(_PRODUCTION)}")
             if odd := [lv for lv in by_level if lv not in self.geography.levels]:
                 raise ValueError(f"{where}: {odd[0]!r} is not in geography.levels")
+            schema = _PRODUCTION[name](self.budget.where).schema
             for level, queries in by_level.items():
-                _check_level(_SCHEMAS[name], queries, f"{where}.{level}")
+                _check_level(schema, queries, f"{where}.{level}")
 
     def _like(self, level: str) -> str:
         return self.budget.levels.get(level, _LIKE.get(level, level))
@@ -233,12 +232,8 @@ class DhcSpec(Specification):
         """Persons, units, and households, which rest on the units."""
         b = self.budget
         persons, units, households = (
-            self._on_levels(of(b.where), times, b.queries.get(name, {}))
-            for name, of, times in (
-                (PERSONS, strategy.persons, b.persons),
-                (UNITS, strategy.units, b.units),
-                (HOUSEHOLDS, strategy.households, b.households),
-            )
+            self._on_levels(of(b.where), getattr(b, name), b.queries.get(name, {}))
+            for name, of in _PRODUCTION.items()
         )
         return (
             DhcUniverse(kind_of(PERSONS), persons, strategy.PERSONS_FIXED, housed=True),
@@ -251,9 +246,7 @@ class DhcSpec(Specification):
 
     def production(self, universe: str) -> Mapping[str, Mapping[str, Fraction]]:
         """Production's costs of each level and query, times what the configuration says."""
-        of = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}[
-            universe
-        ](self.budget.where)
+        of = _PRODUCTION[universe](self.budget.where)
         return self._on_levels(of, getattr(self.budget, universe), {}).rho
 
     def _on_levels(

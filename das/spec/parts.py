@@ -13,7 +13,7 @@ from das.accounting.target import Target
 from das.model.measured_spine import FANOUT
 from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
-from das.model.post_processing import Method, PriorName
+from das.model.post_processing import Method, OccupiedName, PriorName
 from das.model.readers import READERS, TABLE
 from das.spec.exact import ExactNumber
 
@@ -376,6 +376,11 @@ class Constraints(OwnConstraints):
     """Hold this exactly: each facility holds somebody, and nobody lives in group quarters where
     there is no facility.
     """
+    occupied: OccupiedName = "measured"
+    """``"consistent"``: in every lowest unit where somebody lives in a household there is an
+    occupied housing unit, and there are no more occupied units than these persons. Costs no budget,
+    and is published for what it is: a bound from published persons. For runs in one piece
+    (``docs/linked.md``)."""
 
 
 class Output(Part):

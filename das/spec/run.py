@@ -81,6 +81,7 @@ class RunSpec(CountsKeys):
             o.csv,
             o.report,
             e.prior,
+            self.constraints.occupied,
         )
 
     @cached_property

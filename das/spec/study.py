@@ -10,8 +10,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from das.errors import SpecError
@@ -25,6 +27,8 @@ from das.spec.tree import check_numbers, override, tree_of
 #: The table set that is not a named one, and the readers.
 OWN = "own"
 LINKED, TABLE = "linked", "table"
+#: In the name of a method of one's own: ``file.py:Class``.
+OWN_METHOD = ".py:"
 
 #: Of every setting: not parameters of the method.
 _OF_A_SETTING = ("label",)
@@ -147,7 +151,7 @@ class MethodPart(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     method: str
-    """The name of the method."""
+    """The name of the method, or ``file.py:Class``."""
     title: str = ""
     """Of the curve. Absent: its name."""
     settings: tuple[dict[str, Any], ...] = Field(default=({},), min_length=1)
@@ -162,14 +166,19 @@ class MethodPart(BaseModel):
         """Each setting as a value of its method. Raises :class:`ValueError` with every fault."""
         if self.method not in methods:
             raise ValueError(
-                f"there is no method {self.method!r}: there are {', '.join(sorted(methods))}"
+                f"there is no method {self.method!r}: there are {', '.join(sorted(methods))}, and"
+                " file.py:Class"
             )
+        try:
+            kind = methods[self.method]
+        except SpecError as error:
+            raise ValueError(f"{error.what}; {error.remedy}") from None
         out, faults = [], []
         for i, one in enumerate(self.settings, 1):
             given = (self.model_extra or {}) | one
             parameters = {k: v for k, v in given.items() if k not in _OF_A_SETTING}
             try:
-                value = built(methods[self.method], parameters, "")
+                value = built(kind, parameters, "")
             except SpecError as error:
                 faults.append(
                     f"setting {i}: {error.what}" if len(self.settings) > 1 else error.what
@@ -256,6 +265,10 @@ class StudySpec(Part):
         """The resolved study."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+    def dump(self) -> str:
+        """The same as TOML."""
+        return tomli_w.dumps(self.tree())
+
     def digest(self, *without: str) -> str:
         """SHA-256 of the study, ``without`` some of its tables."""
         return _digest({k: v for k, v in self.tree().items() if k not in without})
@@ -277,9 +290,11 @@ def study_of(
     attack: type[Any],
     overrides: Sequence[str] = (),
     also: str | None = None,
+    folder: Path = Path(),
 ) -> StudySpec:
     """The checked study from TOML ``text``. ``methods`` are dataclasses by name, ``attack`` is that
-    of the attack's options. ``also`` is the TOML of another product's ``[tables]``.
+    of the attack's options. ``also`` is the TOML of another product's ``[tables]``. Methods of
+    one's own, ``file.py:Class``, are in ``folder``.
 
     Raises :class:`SpecError`, once, with every fault that was found and the key of each."""
     tree = tree_of(text, where)
@@ -288,6 +303,11 @@ def study_of(
     for item in overrides:
         override(tree, item)
     check_numbers(tree, where)
+    parts = tree.get("methods")
+    for part in parts.values() if isinstance(parts, dict) else ():
+        if isinstance(part, dict) and OWN_METHOD in (method := str(part.get("method"))):
+            file, _, name = method.rpartition(":")
+            part["method"] = f"{(folder / file).resolve()}:{name}"
     return validated(StudySpec, tree, where, {"methods": methods, "attack": attack})
 
 

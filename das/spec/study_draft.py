@@ -38,6 +38,14 @@ _SWAPS = (
     '{ rate = 0.5, size_noise = [0.25, 0.5, 0.25], levels = ["Tract", "County", "State"], '
     'reach = [0.3, 0.4, 0.3], label = "2010, high" }',
 )
+#: Shares of levels: about those of persons in 2020, redistricting data and DHC together (rho 7.52),
+#: with the nation and the levels between state and tract in the nearest one. Those of queries are
+#: ours.
+_PLAN = """\
+# Shares of the budget: levels about as in 2020, where rho was 7.52 for persons; queries are ours.
+levels = { State = "31/100", County = "1/10", Tract = "41/100", Block_Group = "33/200", Block = "3/200" }
+queries = { total = "1/5", "votingage * hispanic * cenrace" = "1/5", "sex * age" = "3/10", detailed = "3/10" }\
+"""
 _COARSE = ("hispanic * race7", "sex * age_23_groups")
 
 
@@ -65,7 +73,7 @@ def draft_of_linked(name: str, folder: Path, points: Path | None) -> str:
             "[map]     # the error across the risk-utility map",
             'use = "age"',
             'level = "Block"     # a level, or "areas": runs of 15 consecutive blocks',
-            *_methods(_SWAPS, _COARSE, near=points is not None),
+            *_methods(_SWAPS, _COARSE, _PLAN, near=points is not None),
             *_of_linked(),
         ]
     )
@@ -234,7 +242,12 @@ def _uses(uses: dict[str, tuple[str, str]]) -> Iterator[str]:
 
 
 def _methods(
-    swaps: Sequence[str], categories: Sequence[str], *, unit: str = "", near: bool = False
+    swaps: Sequence[str],
+    categories: Sequence[str],
+    plan: str = "",
+    *,
+    unit: str = "",
+    near: bool = False,
 ) -> Iterator[str]:
     """Settings of one method are a curve; a ``label`` names a published one."""
     yield from ("", "# Each table is a curve: a method, and its settings.")
@@ -259,8 +272,8 @@ def _methods(
     yield from _method("categories", "Coarser categories", "coarsening", ["{}"], given)
     hidden = ["{ threshold = 3 }"]
     yield from _method("suppression", "Suppression", "suppression", hidden, 'rule = "primary"')
-    budgets = ['{ rho = "1/2" }', '{ rho = "2" }', '{ rho = "8" }']
-    yield from _method("topdown", "TopDown", "topdown", budgets)
+    budgets = ['{ rho = "1" }', '{ rho = "7.52" }', '{ rho = "25" }']
+    yield from _method("topdown", "TopDown", "topdown", budgets, plan)
 
 
 def _method(

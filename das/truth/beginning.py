@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from das.errors import UserError
 from das.files import atomic
 from das.files.measurements import nmf
 from das.files.release import areas as areas_file
@@ -37,6 +38,7 @@ def begin(
 
     If another run has ``measured`` the same input, take over its measurements and its ledger;
     nothing is left to draw."""
+    _check_whole(spec, prepared.subtrees)
     directory.create()
     with directory.whole_or_nothing():
         store(prepared, prepared.trees, directory)
@@ -58,6 +60,16 @@ class CountsOfSubtrees(Protocol):
     def subtrees(self) -> Subtrees: ...
 
     def rows(self, universe: str, start: int, stop: int) -> Confidential[Histogram]: ...
+
+
+def _check_whole(spec: RunSpec, subtrees: Subtrees) -> None:
+    """Housing units are estimated after all persons, so both must be estimated in one piece."""
+    if len(subtrees) and spec.constraints.occupied == "consistent":
+        raise UserError(
+            "is for runs in one piece, and this one is cut into subtrees",
+            where='constraints.occupied = "consistent"',
+            remedy='leave it at "measured"; `das link` corrects a release of the DHC afterwards',
+        )
 
 
 def store(prepared: CountsOfSubtrees, universes: Iterable[str], directory: RunDirectory) -> None:

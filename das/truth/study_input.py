@@ -144,6 +144,33 @@ def load(path: Path, schema: Schema) -> Confidential[StudyRecords]:
     )
 
 
+def restricted(
+    records: Confidential[StudyRecords], level: str, units: NDArray[np.int64]
+) -> Confidential[StudyRecords]:
+    """The records of some units of ``level``, over the tree of these."""
+    known = records.open("a part of them, which stays in its box")
+    spine = known.spine
+    kept = spine.kept(level, units)[-1]
+    place = np.full(spine.units(spine.levels[-1]), -1)
+    place[kept] = np.arange(len(kept))
+    inside = place[known.place] >= 0
+    home = None if known.household is None else known.household[inside]
+    if home is not None:
+        homes = np.unique(home[home != NO_HOUSEHOLD])
+        home = np.where(home == NO_HOUSEHOLD, NO_HOUSEHOLD, np.searchsorted(homes, home))
+    points_of = None if known.points is None else known.points[kept]
+    return Confidential(
+        StudyRecords(
+            known.schema,
+            spine.restricted(level, units),
+            place[known.place[inside]],
+            known.cell[inside],
+            home,
+            points_of,
+        )
+    )
+
+
 def sample(records: Confidential[StudyRecords], spec: StudySpec) -> tuple[NDArray[np.int64], int]:
     """The units of the sampled level that are attacked, drawn among those with persons without
     replacement; and how many those are."""

@@ -169,9 +169,9 @@ def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> tuple[Path, P
     return config, folder / "data"
 
 
-@pytest.fixture
-def runner(tmp_path: Path, world: tuple[Path, Path]) -> Iterator[Runner]:
-    made = Runner(tmp_path, *world)
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory, world: tuple[Path, Path]) -> Iterator[Runner]:
+    made = Runner(tmp_path_factory.mktemp("runner"), *world)
     yield made
     made.process.communicate(timeout=20)  # closes its input, waits, and closes its output
 

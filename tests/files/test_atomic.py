@@ -294,6 +294,48 @@ def test_several_files_are_on_disk_before_one_has_its_name(
     assert content(tmp_path) == dict.fromkeys(("x/a/1", "x/b/2", "x/b/3"), b"1")
 
 
+@pytest.mark.parametrize("kind", ["files", "folder"])
+def test_many_files_go_to_disk_at_once_and_each_is_forced_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Before one has its name; and what goes wrong then leaves nothing."""
+    steps: list[tuple[str, bool]] = []
+    to_disk, force = atomic._to_disk, atomic.force
+
+    def written(path: Path) -> None:
+        steps.append((path.name.strip(".").removesuffix(".tmp"), False))
+        to_disk(path)
+
+    def forced(path: Path) -> None:
+        steps.append((path.name.strip(".").removesuffix(".tmp"), True))
+        force(path)
+
+    def write() -> None:
+        if kind == "files":
+            atomic.write_all({tmp_path / "x" / name: b"1" for name in "abcde"})
+            return
+        with atomic.folder(tmp_path / "x") as draft:
+            for name in "abcde":
+                (draft / name).write_bytes(b"1")
+
+    monkeypatch.setattr(atomic, "AT_ONCE", 4)
+    monkeypatch.setattr(atomic, "_to_disk", written)
+    monkeypatch.setattr(atomic, "force", forced)
+    write()
+    first = min(steps.index((name, True)) for name in "abcde")
+    assert {(name, False) for name in "abcde"} <= set(steps[:first])
+    assert {(name, True) for name in "abcde"} <= set(steps)
+    before = content(tmp_path)
+
+    def full(path: Path) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(atomic, "_to_disk", lambda path: full(path) if "c" in path.name else None)
+    with pytest.raises(OSError, match="No space left"):
+        write()
+    assert content(tmp_path) == before
+
+
 def test_what_is_confidential_is_nobody_else_s_from_the_first_byte(tmp_path: Path) -> None:
     with atomic.file(tmp_path / "a", 0o600) as draft:
         assert draft.stat().st_mode & 0o777 == 0o600

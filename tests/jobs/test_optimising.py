@@ -80,7 +80,7 @@ def test_a_plan_costs_exactly_its_total(
     """Over the optimised spine, where some tracts, and whole levels of this extract, are only
     children, too.
     """
-    monkeypatch.setitem(optimising.GAPS, "tree", (5e-3, 300))
+    monkeypatch.setitem(optimising.GAPS, "tree", (5e-3, 60))
     s, ground = over_data(worlds, f"geography.spine={spine}")
     for target_set, rho in (
         (TargetSet("best", WISHES), None),

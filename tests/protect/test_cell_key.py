@@ -99,6 +99,16 @@ def test_the_price_is_minus_the_log_likelihood() -> None:
     assert method.price[0] == 0
 
 
+def test_the_price_covers_every_distance() -> None:
+    """Where the variance is small, large changes have no probability in a double."""
+    method = CellKey(12, 0.3)
+    assert (method.perturbations.p[-1] == 0).any()
+    assert len(method.price) == 13
+    assert (np.diff(method.price, 2) >= -1e-9).all()
+    method.published(records(), tables(), b"k")
+    assert len(CellKey(3, 1e-20).price) == 4
+
+
 def test_closure_of_intervals_is_rare() -> None:
     """Two counts of 1 kept at 1 while their total of 2 is printed as 0 are exact: probability
     .3665^2 x .0638 = .00857 at D = 2, V = 1."""

@@ -73,6 +73,9 @@ def test_refusals() -> None:
         Coarsening(threshold=-1)
     with pytest.raises(SpecError, match="religion"):
         Coarsening(("religion",)).published(records(), tables(), b"")
+    tracts = TableSet("tracts", SCHEMA, {"Tract": tables().tables["Tract"]})
+    with pytest.raises(SpecError, match="the tables end at Tract already"):
+        Coarsening(level="Block").published(records(), tracts, b"")
     with pytest.raises(InputError, match="no level 'Ward'"):
         Coarsening(level="Ward").published(records(), tables(), b"")
     races = TableSet(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, SpecError
+from das.protect.nearest_partner import nearest_pairs
 from das.protect.pairing import pairs
 from das.protect.rarity import chances, rarity
 from das.protect.study_records import StudyRecords
@@ -124,6 +125,22 @@ def test_a_nearest_partner_is_near() -> None:
     far = Swapping(0.1, levels=("County",)).swapped(people, b"k")
     distance = [abs(x.place - people.place)[x.place != people.place].mean() for x in (near, far)]
     assert distance[0] < distance[1] / 2
+
+
+def test_a_large_house_finds_partners_next_door() -> None:
+    """A hundred households in one place, of one key: their partners are in the places beside it,
+    and each of five is drawn as often."""
+    place = np.concatenate([np.zeros(100, dtype=np.int64), np.arange(1, 31)])
+    points = np.stack([np.arange(31.0), np.zeros(31)], axis=1)
+    key, seekers, partners = np.zeros(130, dtype=np.int64), np.array([7]), Counter[int]()
+    for seed in range(500):
+        found = nearest_pairs(seekers, key, place, points, np.random.default_rng(seed))
+        partners[int(place[found[0, 1]])] += 1
+    assert sorted(partners) == [1, 2, 3, 4, 5]
+    assert max(partners.values()) < 150
+    every = nearest_pairs(np.arange(100), key, place, points, np.random.default_rng(1))
+    assert len(every) == 30  # each of the others once
+    assert len(np.unique(every)) == 60
 
 
 def test_pairs_are_disjoint_within_their_groups_and_uniform() -> None:

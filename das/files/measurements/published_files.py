@@ -7,7 +7,7 @@ of names, in any order, cut into row groups anyhow."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -84,9 +84,12 @@ def folders(folder: Path) -> dict[str, Path]:
     return {p.name.removesuffix(".parquet"): p for p in found}
 
 
-def scan(folder: Path) -> tuple[Schema, list[PublishedLevel], bool]:
+def scan(
+    folder: Path, accept: Callable[[Schema, Path], None] = lambda schema, file: None
+) -> tuple[Schema, list[PublishedLevel], bool]:
     """The schema, the levels from the root down, and whether a file says that its noise was
-    seeded.
+    seeded. ``accept`` is called with the schema of the first file, and may raise, before anything
+    else is read.
     """
     found = folders(folder)
     if not found:
@@ -110,6 +113,8 @@ def scan(folder: Path) -> tuple[Schema, list[PublishedLevel], bool]:
                         where=file,
                         remedy="convert persons and units one by one",
                     )
+                if schema is None:
+                    accept(here, file)
                 schema, seeded = here, seeded or is_marked(file)
                 groups = range(_open(file).num_row_groups)
                 codes.append(

@@ -62,6 +62,8 @@ from das.model.spine import Spine
 
 #: Values of one level held at a time.
 _BATCH = 1 << 24
+#: Cells of a schema whose measurements are taken; redistricting persons have 2,016.
+MOST_CELLS = 1 << 17
 _SAYS = {
     "total": "the total",
     "joint_total": "the total, all parts together,",
@@ -118,7 +120,7 @@ def convert(
 
 def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside: Outside) -> None:
     progress.stage("scan", None)
-    schema, levels, seeded = scan(folder)
+    schema, levels, seeded = scan(folder, _refuse_large)
     private: Literal[False, "unknown"] = False if seeded else UNKNOWN
     notes = [UNSTATED] if private else []
     levels = whole_levels(levels, notes)
@@ -150,6 +152,21 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
     known = any(c.name in ("total", "joint_total") for c in constraints)
     atomic.write_text(draft / "spec.toml", _spec(name, schema, measured, known, private))
     statement.write(draft, _privacy(universe, spine, measured, constraints, notes, private))
+
+
+def _refuse_large(schema: Schema, file: Path) -> None:
+    """Raises :class:`InputError` for measurements of a schema whose cells nobody estimates one by
+    one: those of the DHC."""
+    if schema.cells > MOST_CELLS:
+        raise InputError(
+            f"these are measurements of schema {schema.name!r}, with {schema.cells:,} cells a"
+            " unit, which das estimate does not take from published files",
+            where=file,
+            remedy=(
+                "`das nmf summary` and `das nmf show` read them; give redistricting files"
+                " (US_Person_PL_PROD, US_Unit_PL_PROD) to das estimate"
+            ),
+        )
 
 
 def _totals(spine: Spine, constraints: Sequence[Constraint]) -> MeasuredTotals:

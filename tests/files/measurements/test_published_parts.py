@@ -291,3 +291,15 @@ def test_units_of_a_state_whose_nation_contradicts_them_are_refused(
         shutil.rmtree(path)
     with pytest.raises(InputError, match="but those of level Block below it sum to"):
         convert(some, tmp_path / "no")
+
+
+def test_the_dhc_is_refused_at_once(tmp_path: Path) -> None:
+    """Its 1.2 million cells would be estimated for minutes, without the counts that are exact."""
+    folder = tmp_path / "US_DHCP_PROD" / "County.parquet" / "DPQuery" / "State=050"
+    folder.mkdir(parents=True)
+    names = [a.name for a in SCHEMAS["dhcp"].attributes]
+    row = dict.fromkeys(names, "*") | {"geocode": "05010009", "query_name": "total_dpq"}
+    table = {c: [v] for c, v in row.items()} | {"value": [[5]], "variance": [4.0]}
+    pq.write_table(pa.table(table), folder / "part-0.parquet")
+    with pytest.raises(InputError, match="schema 'dhcp', with 1,227,744 cells a unit"):
+        convert(tmp_path / "US_DHCP_PROD", tmp_path / "out")

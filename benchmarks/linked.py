@@ -1,0 +1,219 @@
+"""The link of a DHC: agreement, accuracy and time.
+
+Bristol County, Rhode Island, has its real redistricting counts of 2010, with persons and households
+made up to match. A redistricting run and a run of the DHC with production's budgets come first, with
+public seeds. The link of its release is compared with the truth, table by table, next to the release
+itself. Then the records themselves are linked, which agree: how many types come out as they were."""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+
+from benchmarks.common import ROOT, Figures, no_data, shared_data
+from benchmarks.evaluation import BRISTOL
+from das.engine import Silent, executor
+from das.files.readers import linked as reader
+from das.link.averages import ALL, sums, units_of_blocks
+from das.link.linking import link_tract
+from das.link.population import LinkedPopulation, joined, tracts
+from das.link.trust import AGREEING
+from das.model.dhc.households import DHCH
+from das.model.dhc.members import HEADS, PARTNERS
+from das.model.histogram import Histogram
+from das.model.spine import Spine
+from das.release import dhc_files
+from das.release.agreeing import agreement_of_counts
+from das.release.dhc import open_dhc
+from das.release.linking import linked_counts, places
+
+LEVELS = ("County", "Tract", "Block_Group", "Block")
+TREE = 'geography.levels=["State", "County", "Tract", "Block_Group", "Block"]'
+#: Tables whose errors are shown, besides means.
+SHOWN = ("P17", "PCT8", "PCT9", "PCT14", "PCT15", "HCT2", "H9", "H13", "P16", "P19", "P21")
+Lowest = Mapping[str, Histogram]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="a redistricting file of 2010")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a folder for the runs, used again if there")
+    given = parser.parse_args()
+    figures, data = Figures("linked"), given.data or shared_data(BRISTOL)
+    if data is None:
+        figures.skipped("link of a county", no_data(BRISTOL))
+        return
+    with tempfile.TemporaryDirectory() as made:
+        folder = given.keep or Path(made)
+        _runs(data, folder, given.seed)
+        _measure(figures, folder, given.workers)
+
+
+def _runs(data: Path, folder: Path, seed: int) -> None:
+    if (folder / "dhc" / "manifest.json").is_file():
+        return
+    pl94, records = folder / "pl94", folder / "records"
+    for command in (
+        ["run", "pl94-2010", "--data", data, "--out", pl94, "--set", f"run.seed={seed}"],
+        ["data", "simulate", "dhc", "--blocks", data, "--out", records, "--seed", seed],
+        [
+            *("run", "dhc-2020", "--set", f"constraints.from={pl94}", "--data", records),
+            *("--out", folder / "dhc", "--set", f"run.seed={seed + 100}", "--set", TREE),
+        ],
+    ):
+        subprocess.run(
+            [sys.executable, "-m", "das", *map(str, command)],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+        )
+
+
+def _measure(figures: Figures, folder: Path, workers: int) -> None:
+    opened = open_dhc(folder / "dhc" / "release")
+    published = dhc_files.read_counts(opened.folder, opened.spine)
+    truth = _records(folder / "records", opened.spine)
+    began, cpu = perf_counter(), process_time()
+    with executor(workers) as pool:
+        linked = linked_counts(opened.spine, published, pool, 0, Silent())
+    seconds, cpu = perf_counter() - began, process_time() - cpu
+    figures(
+        "linking",
+        seconds,
+        "s",
+        cpu_seconds=cpu,
+        persons=len(linked.people),
+        workers=workers,
+        peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
+    _agreement(figures, opened.spine, published, linked)
+    _errors(figures, opened.spine, truth, published, linked.counts)
+    _couples(figures, linked)
+    _averages(figures, opened.spine, truth, linked)
+    _recovered(figures, opened.spine, truth)
+
+
+def _records(folder: Path, spine: Spine) -> dict[str, Histogram]:
+    """The records, by lowest unit of the tree."""
+    found = reader.read(folder)
+    at = spine.find(spine.levels[-1], found.blocks)
+    out = {}
+    for name, universe in (
+        ("persons", found.persons),
+        ("households", found.households),
+        ("units", found.units),
+    ):
+        of = universe.open("a benchmark compares made-up records")
+        cells = dhc_files.PUBLISHED[name]().schema.cells
+        there = at[of.block] >= 0
+        out[name] = Histogram.of(
+            len(spine.codes[-1]), cells, at[of.block[there]], of.cell[there], of.count[there]
+        )
+    return out
+
+
+def _agreement(figures: Figures, spine: Spine, published: Lowest, linked: LinkedPopulation) -> None:
+    for name, counts in (("published", published), ("linked", linked.counts)):
+        rows = agreement_of_counts(spine, {u: h.upward(spine) for u, h in counts.items()})
+        odd = next(r for r in rows if r.level == spine.levels[-1] and r.identity == "any")
+        most = {"at_most": 0.0} if name == "linked" else {}
+        figures(f"blocks that disagree, {name}", odd.violated, "blocks", blocks=odd.units, **most)
+    changed = int(np.abs(linked.occupied - linked.published_occupied).sum()) // 2
+    share = changed / len(linked.cell)
+    figures("households moved to another block", share, "share", at_most=0.01, moved=changed)
+
+
+def _errors(
+    figures: Figures, spine: Spine, truth: Lowest, published: Lowest, linked: Lowest
+) -> None:
+    """Mean absolute errors of tables: linked over published."""
+    error: dict[tuple[str, str, str], tuple[float, float]] = {}
+    for name in ("persons", "households"):
+        of = [x[name].upward(spine) for x in (truth, published, linked)]
+        for t in dhc_files.tables_of(name):
+            for level in set(dhc_files.levels_of(t, spine)) & set(LEVELS):
+                a, b, c = (t.values(h[level]) for h in of)
+                error[name, level, t.name] = (
+                    float(np.abs(b - a).mean()),
+                    float(np.abs(c - a).mean()),
+                )
+    for name in ("persons", "households"):
+        for level in LEVELS:
+            here = {k[2]: v for k, v in error.items() if k[:2] == (name, level)}
+            before, after = np.mean(list(here.values()), axis=0)
+            most = {"at_most": 1.0} if name == "households" else {}
+            figures(
+                f"error of tables of {name}, {level}",
+                after / before,
+                "ratio",
+                published=before,
+                linked=after,
+                tables_within_2_percent=float(np.mean([c <= 1.02 * b for b, c in here.values()])),
+                worst={k: [short(b), short(c)] for k, (b, c) in here.items() if k in SHOWN},
+                **most,
+            )
+
+
+def short(x: float) -> float:
+    return float(f"{x:.3g}")
+
+
+def _couples(figures: Figures, linked: LinkedPopulation) -> None:
+    people, home = linked.people, linked.household
+    head, partner = np.isin(people.relgq, HEADS), np.isin(people.relgq, PARTNERS)
+    age = np.zeros(len(linked.cell), dtype=np.int64)
+    age[home[head]] = people.age[head]
+    gap = np.abs(people.age[partner] - age[home[partner]])
+    figures(
+        "difference of ages of couples, median",
+        float(np.median(gap)),
+        "years",
+        at_most=4,
+        mean=float(gap.mean()),
+    )
+
+
+def _averages(figures: Figures, spine: Spine, truth: Lowest, linked: LinkedPopulation) -> None:
+    """Average household size against the truth's persons over households."""
+    home = dhc_files.PUBLISHED["persons"]().schema.query("hhgq8lev")
+    for level, most in (("County", 0.03), ("Tract", 0.08)):
+        unit = units_of_blocks(spine)[level]
+        found = sums(linked, unit, spine.units(level)).average(("household size", ALL))
+        persons = truth["persons"].upward(spine)[level].answer(home)[:, 0]
+        households = truth["households"].upward(spine)[level].totals()
+        apart = np.abs(found - persons / households)
+        figures(
+            f"error of average household size, {level}",
+            float(np.nanmean(apart)),
+            "persons",
+            at_most=most,
+        )
+
+
+def _recovered(figures: Figures, spine: Spine, truth: dict[str, Histogram]) -> None:
+    """Records that agree, linked again without their links."""
+    groups, tract = places(spine)
+    codes = [bytes(c) for c in spine.codes[spine.index("Tract")]]
+    todo = tracts(truth, groups, tract, codes, trust=AGREEING)
+    linked = joined([link_tract(t) for t in todo], truth, groups)
+    kind = np.unravel_index(linked.cell, DHCH.shape)[-1]
+    figures(
+        "types of consistent files as asked",
+        float(np.mean(kind == linked.asked)),
+        "share",
+        at_least=0.98,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""A study of protection methods, resolved: its schema, table sets, uses, and every point of the
+frontier, a setting of a method with one key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from das.errors import SpecError
+from das.evaluate.protected import AREAS, UsesAtLevels
+from das.files import packaged
+from das.files.run.run_directory import read_text
+from das.jobs.frontier_topdown import TopDown
+from das.model.schema import Schema
+from das.model.tabulation import Tabulation
+from das.protect import registry
+from das.protect.method import ProtectionMethod
+from das.protect.named_sets import DHC as WITHOUT_RELATIONSHIPS
+from das.protect.named_sets import joined_set, named_set, own_set, schema_of
+from das.protect.own_method import own_method
+from das.protect.table_set import TableSet
+from das.protect.uses import TableUse
+from das.risk.reconstruction import AttackOptions
+from das.spec.settings import built
+from das.spec.study import OWN, OWN_METHOD, MethodSetting, StudySpec, StudyTable, study_of
+
+
+class StudyMethods(dict[str, type[ProtectionMethod]]):
+    """Every method that a study can name; and those of files, ``file.py:Class``, on demand."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or OWN_METHOD in str(name)
+
+    def __missing__(self, name: str) -> type[ProtectionMethod]:
+        return own_method(name, Path(), "")
+
+
+METHODS = StudyMethods({**registry.METHODS, TopDown.name: TopDown})
+#: What an intruder knows and wants to know, of the schemas of named sets.
+_KNOWN, _SENSITIVE = ("sex", "age"), ("hispanic", "cenrace")
+
+
+@dataclass(frozen=True)
+class IntruderOptions:
+    """``[attack]``: the attributes that an intruder ``known`` persons by, and those that are
+    ``sensitive``; ``options`` are those of the reconstruction."""
+
+    known: tuple[str, ...] = _KNOWN
+    sensitive: tuple[str, ...] = _SENSITIVE
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _ = self.reconstruction  # refuses unknown options
+        if not self.known or not self.sensitive or set(self.known) & set(self.sensitive):
+            raise SpecError("known and sensitive must be different attributes, one at least each")
+
+    @property
+    def reconstruction(self) -> AttackOptions:
+        return built(AttackOptions, self.options, "options")
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """A setting of a curve with the key of one repeat. ``also`` is the digest of another product's
+    tables, where the attack has them besides."""
+
+    curve: str
+    title: str
+    setting: MethodSetting
+    number: int
+    repeat: int
+    also: str = ""
+
+    @property
+    def method(self) -> ProtectionMethod:
+        value: ProtectionMethod = self.setting.value
+        return value
+
+    @property
+    def name(self) -> str:
+        """The name of its files: the same for the same setting of the same curve."""
+        text = json.dumps([type(self.method).name, self.setting.given], sort_keys=True)
+        curve = re.sub(r"[^\w-]+", "_", self.curve).strip("_") or "method"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+        return f"{curve}-{digest}-{self.repeat}" + (f"-also-{self.also}" if self.also else "")
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedStudy:
+    """What a study says, as values."""
+
+    spec: StudySpec
+
+    @cached_property
+    def schema(self) -> Schema:
+        spec = self.spec
+        if spec.published.set != OWN:
+            return schema_of(spec.published.set)
+        if spec.schema_ is not None:
+            return spec.schema_.build()
+        return schema_of(WITHOUT_RELATIONSHIPS)
+
+    @cached_property
+    def published(self) -> TableSet:
+        """The tables that every method protects."""
+        spec = self.spec
+        own = self._own(spec.tables, spec.table_levels, spec.study.name)
+        if spec.published.set == OWN:
+            assert own is not None
+            return own
+        named = named_set(spec.published.set, spec.table_levels)
+        return named if own is None else joined_set("tables", named, own)
+
+    @cached_property
+    def both(self) -> TableSet | None:
+        """The same with those of another product."""
+        other = self._own(self.spec.also, self.spec.table_levels[-1:], "also")
+        return None if other is None else joined_set("--also", self.published, other)
+
+    def _own(
+        self, tables: Mapping[str, StudyTable], levels: Sequence[str], name: str
+    ) -> TableSet | None:
+        found: dict[str, list[Tabulation]] = {}
+        for key, t in tables.items():
+            columns = tuple((c.label, c.where) for c in t.columns)
+            one = Tabulation(key, t.title, t.query, columns, t.where, total=t.query != "total")
+            for level in t.levels or levels:
+                found.setdefault(level, []).append(one)
+        return own_set(name, self.schema, found) if found else None
+
+    def tables(self, also: object) -> TableSet:
+        """Those that are attacked."""
+        found = self.both if also else self.published
+        assert found is not None
+        return found
+
+    def uses_of(self, published: TableSet, also: object) -> UsesAtLevels:
+        """How tables that are published instead of those of the study answer its uses."""
+        return UsesAtLevels(published, self.uses, self.tables(also))
+
+    @cached_property
+    def uses(self) -> tuple[TableUse, ...]:
+        """The counts whose errors are measured."""
+        spec, out = self.spec, []
+        for name, u in spec.uses.items():
+            if u.query is not None:
+                out.append(TableUse.of_query(name, u.title, self.schema, u.query))
+            else:
+                out.append(TableUse.of_tables(name, u.title, self.published, u.tables))
+        if not out:
+            out.append(TableUse.of_query("total", "", self.schema, "total"))
+            whole = " * ".join(a.name for a in self.schema.attributes)
+            out.append(TableUse.of_query("crossed", "", self.schema, whole))
+        return tuple(out)
+
+    @cached_property
+    def intruder(self) -> IntruderOptions:
+        found = built(IntruderOptions, self.spec.attack, "attack")
+        for name in (*found.known, *found.sensitive):
+            self.schema.attribute(name)
+        return found
+
+    @property
+    def map_use(self) -> tuple[str, str]:
+        """The use and the level whose error is the map's horizontal axis."""
+        use = self.spec.map.use or self.uses[-1].name
+        level = self.spec.map.level or self.spec.geography.levels[-1]
+        if level != AREAS and level not in self.spec.geography.levels:
+            raise SpecError(
+                f"there is no level {level!r}",
+                where="map.level",
+                remedy=f"use {', '.join(self.spec.geography.levels)} or {AREAS}",
+            )
+        return use, level
+
+    def points(self) -> Iterator[FrontierPoint]:
+        """Every point: of a method without random numbers one repeat, which others would copy."""
+        other = [self.spec.digest_of("also")[:10]] if self.spec.also else []
+        for curve, part in self.spec.methods.items():
+            for number, setting in enumerate(part.resolved(METHODS)):
+                repeats = self.spec.study.repeats if setting.value.random else 1
+                for repeat in range(repeats):
+                    for also in ("", *other):
+                        yield FrontierPoint(
+                            curve, part.title or curve, setting, number, repeat, also
+                        )
+
+    def checked(self) -> ResolvedStudy:
+        """The same, after everything was built. Raises :class:`SpecError`."""
+        _ = self.published, self.both, self.uses, self.intruder, self.map_use
+        names = [p.name for p in self.points()]
+        if len(set(names)) < len(names):
+            raise SpecError(
+                "two curves have the same name and setting",
+                where="methods",
+                remedy="give curves names that differ in letters and digits",
+            )
+        return self
+
+
+def load_study(
+    path: Path, overrides: Sequence[str] = (), also: Path | None = None
+) -> ResolvedStudy:
+    """The study of a TOML file."""
+    text = read_text(path, "study", "check the path, or write one: das frontier init")
+    other = None if also is None else packaged.configuration(also)[0]
+    return resolved_study(text, str(path), overrides, other, path.parent)
+
+
+def resolved_study(
+    text: str,
+    where: str,
+    overrides: Sequence[str] = (),
+    also: str | None = None,
+    folder: Path = Path(),
+) -> ResolvedStudy:
+    """The study of a text, whose own methods are in ``folder``. Raises :class:`SpecError`."""
+    spec = study_of(
+        text,
+        where=where,
+        methods=METHODS,
+        attack=IntruderOptions,
+        overrides=overrides,
+        also=also,
+        folder=folder,
+    )
+    try:
+        return ResolvedStudy(spec).checked()
+    except SpecError as error:
+        raise SpecError(
+            error.what,
+            where=f"{where}, {error.where}" if error.where else where,
+            remedy=error.remedy,
+        ) from None

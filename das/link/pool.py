@@ -1,0 +1,182 @@
+"""The households of a block group as a pool that its persons can fill: as many couples of each
+kind, persons living alone, and members, and no more room of nonfamilies than nonrelatives.
+
+What is wrong is mended by the smallest change of type. How far two types are apart weighs their
+fields by how well the file measures them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from das.errors import InputError
+from das.link.fields import Floats, Ints, N, type_fields
+from das.model.dhc.household_types import LARGEST
+from das.model.frozen import Frozen
+
+#: Of the fields of a type, what it costs that they differ; of size, for each person.
+_WEIGHTS = {
+    "couple": 10.0,
+    "size": 4.0,
+    "own": 5.0,
+    "multig": 3.0,
+    "relatives": 2.0,
+    "children": 1.5,
+    "minor": 1.0,
+}
+#: A household of 7 or more can have so many more persons.
+EXTRA = 3
+_FAR = 1e6
+
+
+@cache
+def distances() -> Floats:
+    """How far every two types are apart, ``(522, 522)``."""
+    t = type_fields()
+    out = np.zeros((len(t.size), len(t.size)))
+    for name, weight in _WEIGHTS.items():
+        field = getattr(t, name)
+        apart = np.abs(field[:, None] - field[None, :])
+        out += weight * (apart if name == "size" else apart > 0)
+    return out
+
+
+def nearest(kind: Ints, allowed: np.ndarray) -> tuple[Ints, Floats]:
+    """For each of some types the nearest of those ``allowed``, ``(522,)`` or ``(types, 522)``, and
+    how far it is; ``_FAR`` where none is."""
+    far = np.where(allowed, distances()[kind], _FAR)
+    best = np.argmin(far, axis=1)
+    return best, far[np.arange(len(kind)), best]
+
+
+@dataclass(frozen=True, eq=False)
+class PoolTargets(Frozen):
+    """What the persons of a block group ask of its households: ``couples`` of each of four kinds,
+    householders living ``alone``, ``others`` besides householders and partners, and the
+    ``strangers`` among them."""
+
+    couples: Ints
+    alone: int
+    others: int
+    strangers: int
+
+    def __post_init__(self) -> None:
+        if self.couples.min() < 0 or min(self.alone, self.others, self.strangers) < 0:
+            raise InputError("a negative count of persons", where="link")
+
+
+class Pool:
+    """Households while they are mended: ``kind`` is their type, and ``extra`` the persons of one
+    of 7 or more beyond the seventh; each ``(households,)``. ``jitter`` decides between equal
+    changes."""
+
+    def __init__(self, kind: Ints, jitter: Floats) -> None:
+        self.kind, self.jitter = kind.copy(), jitter
+        self.extra = np.zeros_like(kind)
+
+    @property
+    def room(self) -> Ints:
+        """Persons besides householder and partner."""
+        return type_fields().room[self.kind] + self.extra
+
+    def mend(self, targets: PoolTargets) -> None:
+        """Raises :class:`InputError` where no households can hold these persons."""
+        self._couples(targets.couples)
+        self._alone(targets.alone)
+        self.families(targets.strangers)
+        self._room(targets.others)
+
+    def _change(self, where: Ints, allowed: np.ndarray, many: int) -> int:
+        """Change ``many`` of the households ``where`` to the nearest allowed types; returns how
+        many it were."""
+        best, far = nearest(self.kind[where], allowed)
+        order = np.argsort(far + self.jitter[where], kind="stable")[:many]
+        order = order[far[order] < _FAR]
+        self.kind[where[order]] = best[order]
+        self.extra[where[order]] = 0
+        return len(order)
+
+    def _couples(self, wanted: Ints) -> None:
+        t = type_fields()
+        goal = np.append(wanted, len(self.kind) - wanted.sum())
+        if goal[N] < 0:
+            raise InputError("more couples than households", where="link")
+        for kind in np.argsort(goal - np.bincount(t.couple[self.kind], minlength=N + 1)):
+            now = np.bincount(t.couple[self.kind], minlength=N + 1)
+            short = int(goal[kind] - now[kind])
+            if short > 0:
+                spare = now - goal
+                for other in np.argsort(-spare):
+                    if spare[other] > 0 and short > 0:
+                        where = np.flatnonzero(t.couple[self.kind] == other)
+                        take = int(min(short, spare[other]))
+                        short -= self._change(where, t.couple == kind, take)
+
+    def _alone(self, wanted: int) -> None:
+        t = type_fields()
+        alone = (t.couple == N) & (t.size == 1)
+        several = (t.couple == N) & (t.size > 1)
+        gap = wanted - int(alone[self.kind].sum())
+        where = np.flatnonzero((several if gap > 0 else alone)[self.kind])
+        self._change(where, alone if gap > 0 else several, abs(gap))
+
+    def families(self, strangers: int) -> None:
+        """Nonfamilies have no more room than there are nonrelatives."""
+        t = type_fields()
+        while True:
+            apart = (t.relatives[self.kind] == 0) & (t.room[self.kind] > 0)
+            over = int(t.room[self.kind][apart].sum()) - strangers
+            where = np.flatnonzero(apart)
+            if over <= 0 or not len(where):
+                return
+            many = max(1, int(over / max(1.0, t.room[self.kind][where].mean())))
+            same = (t.size[None, :] == t.size[self.kind[where]][:, None]) & (t.relatives == 1)
+            same &= t.couple[None, :] == t.couple[self.kind[where]][:, None]
+            if not self._change(where, same, many):
+                return
+
+    def _room(self, others: int) -> None:
+        gap = others - int(self.room.sum())
+        large = np.flatnonzero(type_fields().size[self.kind] == LARGEST)
+        for _ in range(EXTRA):
+            take = large[np.argsort(self.jitter[large], kind="stable")][: max(0, gap)]
+            self.extra[take] += 1
+            gap -= len(take)
+        while gap:
+            changed = self.resize(np.arange(len(self.kind)), int(np.sign(gap)), abs(gap))
+            if not changed:
+                self._stretch(gap)
+                return
+            gap -= int(np.sign(gap)) * changed
+
+    def _stretch(self, gap: int) -> None:
+        if gap < 0 or not len(self.kind):
+            raise InputError("more room in households than persons", where="link")
+        large = np.argmax(type_fields().size[self.kind])
+        self.kind[large] = nearest(self.kind[[large]], self._grown(LARGEST))[0][0]
+        self.extra[large] += gap
+
+    def _grown(self, size: int) -> np.ndarray:
+        return np.asarray(type_fields().size == size)
+
+    def resize(self, where: Ints, step: int, many: int) -> int:
+        """Give ``many`` of some households one person more (``step`` 1) or less, at most once
+        each, those first whose type changes least; returns how many it were."""
+        t = type_fields()
+        kind = self.kind[where]
+        open_ended = (t.size[kind] == LARGEST) & (self.extra[where] + step >= 0)
+        open_ended &= self.extra[where] + step <= EXTRA
+        same = t.couple[None, :] == t.couple[kind][:, None]
+        best, far = nearest(kind, same & (t.size[None, :] == t.size[kind][:, None] + step))
+        # living alone is measured well
+        far = far + np.where((t.size[kind] == 1) | (t.size[best] == 1), 8.0, 0.0)
+        far = np.where(open_ended, 20.0 if step > 0 else 5.0, far)
+        order = np.argsort(far + 3 * self.jitter[where], kind="stable")[:many]
+        order = order[far[order] < _FAR]
+        chosen, opened = where[order], open_ended[order]
+        self.extra[chosen[opened]] += step
+        self.kind[chosen[~opened]] = best[order][~opened]
+        self.extra[chosen[~opened]] = 0
+        return len(chosen)

@@ -1,0 +1,232 @@
+"""The link of a DHC release: persons in households, and both files of the DHC from them.
+
+The link is a function of the published counts and of the number of the link alone: it costs no
+budget, and who has the release makes the same. Tracts are linked one by one, by any number of
+processes. Like :mod:`das.release.post`, nothing here can see the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from das.engine import Progress, executor, in_order
+from das.errors import ReleaseError, UserError
+from das.files import atomic, rows_csv
+from das.files.release import linked_population
+from das.files.run.run_directory import RunDirectory
+from das.link.averages import AverageRow, average_rows
+from das.link.fields import household_attributes, type_fields
+from das.link.linking import link_tract
+from das.link.population import LinkedPopulation, joined, tracts
+from das.model.agreement_rows import AgreementRow
+from das.model.dhc.household_types import ATTRIBUTE
+from das.model.histogram import Histogram
+from das.model.not_private import marked
+from das.model.spine import Spine
+from das.release import dhc_files
+from das.release.agreeing import agreement_of_counts
+from das.release.dhc import OpenedDhc, open_dhc
+from das.release.dhc_replicates import DhcReplicates
+from das.release.replicate_source import digest_of
+from das.release.replicates import SeededNoise
+from das.version import __version__
+
+SYNTHETIC = "SYNTHETIC.txt"
+FIGURES, CHANGES, AGREEMENT, AVERAGES = "link.json", "changes.csv", "agreement.csv", "averages.csv"
+BEFORE, AFTER = "published", "linked"
+#: The level whose units are linked one by one.
+TRACT = "Tract"
+_NOTE = (
+    "Everything in this folder is synthetic: no household is a real one. Who lives with whom"
+    " follows from published counts and from what is plausible. Nothing is known about who"
+    " really lives together."
+)
+_FIELDS = ("couple", "relatives", "own", "children", "minor", "multig", "size")
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """``number``: that of the link, 0 for the first. ``csv``: CSV instead of Parquet. ``tables``:
+    write the tables of the DHC from the link. ``replicates``: replicates of the release that are
+    linked for the errors of averages."""
+
+    number: int = 0
+    csv: bool = False
+    tables: bool = True
+    replicates: int = 0
+
+    def __post_init__(self) -> None:
+        if self.number < 0 or self.replicates < 0:
+            raise UserError(
+                "is below zero", where="--number, --replicates", remedy="give 0 or more"
+            )
+
+
+def link_release(
+    release: Path, out: Path, options: LinkOptions, *, workers: int, progress: Progress
+) -> dict[str, Any]:
+    """Link a release, write everything to the new folder ``out``, and return the figures.
+
+    Raises :class:`UserError` where the folder is taken, and :class:`ReleaseError` for a release
+    that is not whole."""
+    RunDirectory(out).refuse_if_taken()
+    opened = open_dhc(release)
+    counts = _read(opened)
+    with executor(workers) as pool:
+        linked = linked_counts(opened.spine, counts, pool, options.number, progress)
+        replicates = [
+            linked_counts(opened.spine, again, pool, options.number, progress)
+            for again in _replicates(opened, options.replicates, pool)
+        ]
+    both = {BEFORE: counts, AFTER: linked.counts}
+    rows = {
+        name: agreement_of_counts(
+            opened.spine, {u: h.upward(opened.spine) for u, h in lowest.items()}
+        )
+        for name, lowest in both.items()
+    }
+    figures = _figures(opened, linked, rows, options)
+    averages = average_rows(opened.spine, linked, replicates)
+    with atomic.folder(out) as draft:
+        _write(draft, opened, linked, options, progress)
+        _write_rows(draft, opened, linked, rows, averages)
+        atomic.write_json(draft / FIGURES, figures)
+    return figures
+
+
+def _read(opened: OpenedDhc) -> dict[str, Histogram]:
+    if TRACT not in opened.spine.levels[:-1]:
+        raise ReleaseError(
+            f"its tree has no level {TRACT}, whose units are linked one by one",
+            where=opened.folder,
+            remedy="publish with tracts: geography.levels",
+        )
+    return dhc_files.read_counts(opened.folder, opened.spine)
+
+
+def _replicates(opened: OpenedDhc, many: int, pool: Executor) -> list[Mapping[str, Histogram]]:
+    """Counts of replicates of the release."""
+    if not many:
+        return []
+    source = DhcReplicates.of(opened)
+    published = source.published()
+    return [source.again(published, SeededNoise(0, i), pool) for i in range(many)]
+
+
+def linked_counts(
+    spine: Spine, counts: Mapping[str, Histogram], pool: Executor, number: int, progress: Progress
+) -> LinkedPopulation:
+    """The link of the counts of the lowest level, by universe."""
+    groups, tract = places(spine)
+    codes = spine.codes[spine.index(TRACT)]
+    todo = tracts(counts, groups, tract, [bytes(c) for c in codes], number)
+    progress.stage("link", len(todo))
+    done = []
+    for part in in_order(pool, link_tract, todo):
+        done.append(part)
+        progress.advance()
+    return joined(done, counts, groups)
+
+
+def places(spine: Spine) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of block group and tract of each lowest unit; without block groups, tracts stand
+    for them."""
+    at = np.arange(len(spine.codes[-1]))
+    found = {}
+    for depth in range(len(spine) - 1, 0, -1):
+        found[spine.levels[depth]] = at
+        at = np.asarray(spine.parent[depth])[at]
+    tract = found[TRACT]
+    above = spine.levels[spine.index(TRACT) + 1]
+    return (found[above] if above != spine.levels[-1] else tract), tract
+
+
+def _write(
+    draft: Path,
+    opened: OpenedDhc,
+    linked: LinkedPopulation,
+    options: LinkOptions,
+    progress: Progress,
+) -> None:
+    private, name = opened.spec.run.private, opened.spec.run.name
+    atomic.write_text(draft / SYNTHETIC, f"{_NOTE}\n")
+    progress.stage("files of the link", None)
+    codes = opened.spine.codes[-1]
+    linked_population.write(draft, linked, codes, csv=options.csv, private=private)
+    counts = {u: h.upward(opened.spine) for u, h in linked.counts.items()}
+    dhc_files.write(
+        draft,
+        opened.spine,
+        counts,
+        name=name,
+        private=private,
+        csv=options.csv,
+        tables=options.tables,
+        progress=progress,
+    )
+
+
+def _write_rows(
+    draft: Path,
+    opened: OpenedDhc,
+    linked: LinkedPopulation,
+    rows: Mapping[str, list[AgreementRow]],
+    averages: list[AverageRow],
+) -> None:
+    private, codes = opened.spec.run.private, opened.spine.geocodes(opened.spine.levels[-1])
+    moved = np.flatnonzero(linked.occupied != linked.published_occupied)
+    rows_csv.write(
+        draft / CHANGES,
+        ("block", "published_occupied", "linked_occupied"),
+        ((codes[b], linked.published_occupied[b], linked.occupied[b]) for b in moved.tolist()),
+        private=private,
+    )
+    header = ("files", *rows_csv.columns(AgreementRow))
+    lines = [(name, *vars(r).values()) for name, found in rows.items() for r in found]
+    rows_csv.write(draft / AGREEMENT, header, lines, private=private)
+    rows_csv.write_rows(draft / AVERAGES, AverageRow, averages, private=private)
+
+
+def _figures(
+    opened: OpenedDhc,
+    linked: LinkedPopulation,
+    rows: Mapping[str, list[AgreementRow]],
+    options: LinkOptions,
+) -> dict[str, Any]:
+    """What there is to say of a link, in numbers."""
+    t, kind = type_fields(), household_attributes(linked.cell)[ATTRIBUTE]
+    lowest = opened.spine.levels[-1]
+    odd = {
+        name: next(r for r in found if r.level == lowest and r.identity == "any")
+        for name, found in rows.items()
+    }
+    as_asked = {
+        f: float(np.mean(getattr(t, f)[kind] == getattr(t, f)[linked.asked])) if len(kind) else 1.0
+        for f in _FIELDS
+    }
+    changed = np.abs(linked.occupied - linked.published_occupied).sum()
+    return marked(
+        {
+            "synthetic": _NOTE,
+            "release": digest_of(opened.folder),
+            "link": options.number,
+            "version": __version__,
+            "persons_in_households": len(linked.people),
+            "households": len(linked.cell),
+            "blocks": odd[BEFORE].units,
+            "blocks_that_disagree": {name: row.violated for name, row in odd.items()},
+            "households_in_other_blocks": int(changed) // 2,
+            "persons_in_other_blocks_or_of_other_ages": linked.moved,
+            "household_types_as_published": float(np.mean(kind == linked.asked))
+            if len(kind)
+            else 1.0,
+            "fields_as_published": as_asked,
+            "replicates": options.replicates,
+        },
+        opened.spec.run.private,
+    )

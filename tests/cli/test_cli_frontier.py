@@ -1,0 +1,151 @@
+"""`das frontier` and `das protect`: from a table of persons without households to the page."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from das.cli import main
+from das.errors import SpecError
+from das.files import codes
+from das.files.simulators import dhc_files
+from das.jobs.frontier_study import load_study, resolved_study
+from das.spec.study import StudySpec
+from das.truth import study_input
+from tests.jobs import frontier_small
+from tests.test_docs import keys
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def das(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(main, [str(w) for w in words])
+    return done.exit_code, done.output
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    here = tmp_path_factory.mktemp("cli")
+    frontier_small.write(here)
+    return here
+
+
+def test_a_study_is_drafted_and_made(folder: Path) -> None:
+    """The draft has about nine methods; two of them are run here."""
+    people, study = folder / "people.csv", folder / "drafted.toml"
+    code, said = das(
+        "frontier", "init", "--data", people, "--geography", "town,block", "--out", study
+    )
+    assert code == 0, said
+    assert "none: swapping exchanges single persons" in said
+    resolved = load_study(study)
+    assert len({type(p.method) for p in resolved.points()}) >= 7
+    assert resolved.intruder.known == ("sex", "age")
+    assert das("frontier", "init", "--data", people, "--out", study)[0] == 2  # it is there already
+    text = study.read_text()
+    short = text[: text.index("[methods.swapping]")]
+    study.write_text(short)
+    out = folder / "made"
+    code, said = das("frontier", study, "--out", out, "--all", "--workers", 1, "--json")
+    assert code == 0, said
+    (row,) = json.loads(said)
+    assert row["setting"] == "No protection"
+    assert {p.name for p in out.iterdir()} == {
+        "study.toml", "study.json", "records.npz", "scores", "results.csv", "summary.csv",
+        "frontier.html",
+    }  # fmt: skip
+
+
+def test_linked_records_are_drafted_with_the_tables_of_the_published_attack(tmp_path: Path) -> None:
+    blocks = ROOT / "data" / "pl94_2010" / "nj2010.pl.zip"
+    dhc_files.simulate([blocks], tmp_path / "linked", seed=1)
+    study = tmp_path / "study.toml"
+    code, said = das("frontier", "init", "--data", tmp_path / "linked", "--points", blocks,
+                     "--out", study)  # fmt: skip
+    assert code == 0, said
+    resolved = load_study(study)
+    records = study_input.read(resolved.spec, resolved.schema)
+    known = records.open("a test of what was read")
+    assert known.spine.levels == ("State", "County", "Tract", "Block_Group", "Block")
+    assert known.households > 0
+    assert known.points is not None
+    assert len(resolved.published.lines("Block")) == 773
+    again = tmp_path / "records.npz"
+    study_input.write(again, records)
+    same = study_input.load(again, resolved.schema).open("a test of what was kept")
+    assert same.histogram().same_as(known.histogram())
+    assert same.spine.unlike(known.spine) == ""
+    some = study_input.restricted(records, "Tract", [0]).open("a test of a part")  # type: ignore[arg-type]
+    assert 0 < some.households < known.households
+    assert len(some) == known.histogram().rows(0, some.spine.units("Block")).totals().sum()
+    assert codes.codes(codes.column(some.spine.codes[-1])).tolist() == list(some.spine.codes[-1])
+
+
+def test_what_is_wrong_is_one_message(folder: Path) -> None:
+    study = folder / "study.toml"
+    for words, said in (
+        (("frontier", study, "--out", folder / "x", "--set", "sample.unit=2"), "did you mean 'units'?"),
+        (("frontier", folder / "none.toml", "--out", folder / "x"), "das frontier init"),
+        (("protect", "rounding", "--out", folder / "x"), "name the records"),
+        (("protect", "rounding", "--study", study, "--out", folder / "x", "--set", "bas=3"),
+         "did you mean 'base'?"),
+        (("frontier", "init", "--data", folder / "people.csv", "--household", "hh",
+          "--out", folder / "y.toml"), "there is no column 'hh'"),
+    ):  # fmt: skip
+        code, output = das(*words)
+        assert (code, said in output) == (2, True), output
+    assert not (folder / "x").exists()
+
+
+def test_one_method_protects_tables(folder: Path) -> None:
+    """Every printed count is a multiple of the base, and lies between its bounds."""
+    out = folder / "rounded"
+    code, said = das("protect", "rounding", "--study", folder / "study.toml", "--out", out,
+                     "--set", "base=5", "--seed", 1, "--quiet")  # fmt: skip
+    assert code == 0, said
+    with (out / "Block.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 10 * 12
+    assert {int(r["value"]) % 5 for r in rows} == {0}
+    assert all(int(r["lower"]) <= int(r["value"]) <= int(r["upper"]) for r in rows)
+    assert out.stat().st_mode & 0o077 == 0
+
+
+def test_every_key_of_a_study_is_explained() -> None:
+    """In the table of docs/frontier.md, below its table or under its own name."""
+    text = (ROOT / "docs" / "frontier.md").read_text(encoding="utf-8")
+    listed = text.partition("## The study file")[2].partition("\n## ")[0]
+    said = set(re.findall(r"`([\w.]+)`", listed))
+    schema = StudySpec.model_json_schema(by_alias=True)
+    for key in set(keys(schema, schema)):
+        top, _, rest = key.partition(".")
+        if top == "schema":
+            continue
+        parts = rest.replace("<name>.", "").split(".")
+        assert top in said | {s.split(".")[0] for s in said}, key
+        if rest and top not in ("tables", "also", "uses", "methods"):
+            assert f"{top}.{rest}" in said, key
+        elif rest:
+            assert parts[0] in said, key
+
+
+def test_the_method_that_the_page_shows_is_one(folder: Path) -> None:
+    """A new method, tried from the page: counts above 5 are printed as 5."""
+    text = (ROOT / "docs" / "frontier.md").read_text(encoding="utf-8")
+    block, imports = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (folder / "mine.py").write_text(imports + "\n\n" + block)
+    own = 'methods.mine={ method = "mine.py:TopCoding", most = 5 }'
+    resolved = load_study(folder / "study.toml", [own])
+    (method,) = (p.method for p in resolved.points() if p.curve == "mine")
+    records = study_input.read(resolved.spec, resolved.schema)
+    lines = method.protect(records, resolved.published, b"key").levels["Block"]
+    assert (lines.value.max(), lines.upper[lines.value < 5].max()) == (5, 4)
+    again = resolved_study(resolved.spec.dump(), "a worker, in another folder")
+    assert {p.name for p in again.points()} == {p.name for p in resolved.points()}
+    with pytest.raises(SpecError, match="has no method 'TopKoding'"):
+        load_study(folder / "study.toml", [own.replace("Coding", "Koding")])

@@ -1,0 +1,100 @@
+"""``das link`` on a whole release."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from das.cli import main
+from das.errors import UserError
+from das.files.readers import linked as reader
+from das.release import dhc_files
+from das.release.agreeing import agreement_of_counts
+from das.release.dhc import open_dhc
+from das.release.linking import LinkOptions
+from tests.worlds import Worlds
+
+FILES = {
+    "SYNTHETIC.txt",
+    "agreement.csv",
+    "averages.csv",
+    "changes.csv",
+    "crosswalk.csv",
+    "group_quarters.parquet",
+    "households.parquet",
+    "link.json",
+    "microdata",
+    "persons.parquet",
+    "units.parquet",
+}
+
+
+def asked(command: str, *arguments: object) -> tuple[int, str]:
+    found = CliRunner().invoke(main, [command, *map(str, arguments)])
+    return found.exit_code, found.output
+
+
+@pytest.fixture(scope="module")
+def linked(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run, and the folder of its link."""
+    run, out = worlds.dhc(), tmp_path_factory.mktemp("link") / "out"
+    code, text = asked("link", run, "--out", out, "--no-tables", "--quiet")
+    assert code == 0, text
+    assert "0 as linked" in text
+    return run, out
+
+
+def test_it_writes_files_that_agree(linked: tuple[Path, Path]) -> None:
+    run, out = linked
+    assert {p.name for p in out.iterdir()} == FILES
+    reader.read(out)
+    spine = open_dhc(run / "release").spine
+    counts = {u: h.upward(spine) for u, h in dhc_files.read_counts(out, spine).items()}
+    assert not any(r.violated for r in agreement_of_counts(spine, counts))
+    with (out / "agreement.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {r["files"] for r in rows} == {"published", "linked"}
+    assert not any(int(r["violated"]) for r in rows if r["files"] == "linked")
+
+
+def test_it_says_what_it_is_and_what_has_changed(linked: tuple[Path, Path]) -> None:
+    _, out = linked
+    said = json.loads((out / "link.json").read_text())
+    assert "no household is a real one" in said["synthetic"]
+    assert said["blocks_that_disagree"]["published"] > said["blocks_that_disagree"]["linked"] == 0
+    with (out / "changes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    moved = sum(abs(int(r["published_occupied"]) - int(r["linked_occupied"])) for r in rows)
+    assert moved // 2 == said["households_in_other_blocks"]
+
+
+def test_the_same_release_gives_the_same_bytes(linked: tuple[Path, Path], tmp_path: Path) -> None:
+    run, out = linked
+    code, _ = asked("link", run, "--out", tmp_path / "2", "--no-tables", "--quiet")
+    assert code == 0
+    for name in sorted(FILES - {"microdata"}):
+        assert (tmp_path / "2" / name).read_bytes() == (out / name).read_bytes(), name
+
+
+def test_agreement_of_a_release(linked: tuple[Path, Path]) -> None:
+    code, text = asked("evaluate", linked[0], "--agreement", "--json")
+    rows = json.loads(text[text.index("[") :])
+    assert code == 0
+    assert any(r["violated"] for r in rows)
+
+
+def test_what_link_refuses(linked: tuple[Path, Path], worlds: Worlds) -> None:
+    run, out = linked
+    code, text = asked("link", run, "--out", out)
+    assert code == 2
+    assert "not empty" in text
+    code, text = asked("link", worlds.run(data="one thousand"), "--out", out / "x")
+    assert code == 2
+    assert "the DHC is wanted" in text
+    assert not (out / "x").exists()
+    with pytest.raises(UserError, match="below zero"):
+        LinkOptions(number=-1)
