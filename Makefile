@@ -100,7 +100,7 @@ notebooks: $(VENV)/.tested
 	$(VENV)/bin/python -m docs.notebooks
 
 dist: $(VENV)/.builder
-	$(VENV)/bin/python -m build --outdir $(or $(OUT),dist)
+	$(VENV)/bin/python -m build $(if $(UV),$(if $(shell command -v uv),--installer uv)) --outdir $(or $(OUT),dist)
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -108,8 +108,8 @@ def _hits(made: tuple[Path, Path], replicates: int, workers: int) -> Hits:
         values = [table.values(h.upward(source.spine)[level]) for h in lowest]
         for i, kind in enumerate(KINDS):
             some = values[2 + i * replicates : 2 + (i + 1) * replicates]
-            for size, found in _counted(values[0], values[1], some, exact):
-                hits[kind, level, u.name, size] += found
+            for size, counted in _counted(values[0], values[1], some, exact):
+                hits[kind, level, u.name, size] += counted
     return hits
 
 

@@ -22,7 +22,7 @@ from das.model.grouping import Grouping
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS, RecordKind
 from das.model.labels import NOT_COUNTED
-from das.model.query import Query
+from das.model.query import FEW_CELLS, Query
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation
 from das.model.universe import Universe
@@ -30,6 +30,8 @@ from das.model.universe import Universe
 #: Between the parts of the path of a column.
 WITHIN = " > "
 
+#: The most tables that are kept.
+_MOST_KNOWN = 256
 #: Of each attribute some levels, ``(levels,)``: their product are the cells of a box.
 Box = tuple[NDArray[np.bool_], ...]
 
@@ -181,6 +183,9 @@ class Table:
         return (counts @ self._by_answer).toarray()
 
 
+_KNOWN: dict[tuple[int, int, tuple[str, ...]], tuple[Tabulation, Schema, Table]] = {}
+
+
 def _told(attribute: Attribute, masks: Sequence[NDArray[np.bool_]]) -> Grouping:
     """Groups of levels that every mask contains together or not at all, in the order of their first
     levels.
@@ -220,9 +225,20 @@ def _fields(name: str, number: int) -> tuple[str, ...]:
 def of(universe: Universe, assigned: Collection[str] = ()) -> tuple[Table, ...]:
     """The tables of a universe: those of its publication, and those that its configuration defines.
     Tables that rest on an ``assigned`` attribute say so."""
-    return tuple(
-        _said(table(t, universe.schema), universe.schema, assigned) for t in universe.tables
-    )
+    return tuple(_known(t, universe.schema, tuple(assigned)) for t in universe.tables)
+
+
+def _known(asked: Tabulation, schema: Schema, assigned: tuple[str, ...]) -> Table:
+    """A table of a schema, kept, because each step of a run asks for its tables anew. It goes by
+    who the two values are: while they are kept, no others have their numbers."""
+    if schema.cells > FEW_CELLS:  # the index of its query takes megabytes
+        return _said(table(asked, schema), schema, assigned)
+    key = id(asked), id(schema), assigned
+    if key not in _KNOWN:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = asked, schema, _said(table(asked, schema), schema, assigned)
+    return _KNOWN[key][2]
 
 
 def published(schema: Schema, kind: RecordKind = PERSONS) -> tuple[Table, ...]:

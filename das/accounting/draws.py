@@ -310,17 +310,18 @@ def differing(
     names: dict[DrawCounts, UnitPath] = {}
     for path in paths:
         names.setdefault(counts[path], path)
-    number = {found: i for i, found in enumerate(names)}
-    distinct = dict.fromkeys(tuple(sorted(number[counts[path]] for path in move)) for move in moves)
+    order = {found: i for i, found in enumerate(names)}
+    number = {path: order[counts[path]] for path in paths}  # the hash of fractions takes long
+    distinct = dict.fromkeys(tuple(sorted(number[path] for path in move)) for move in moves)
     return (Moves(tuple(names), tuple(distinct), tuple(names.values()), len(paths) > 1),)
 
 
 def _counted(draws: Iterable[PlannedMeasurement]) -> DrawCounts:
     """One answer of each draw, in every unit that can contain one record at once."""
-    counts: Counter[tuple[Mechanism, Fraction]] = Counter()
+    counts: Counter[tuple[Mechanism, int, int]] = Counter()
     for d in draws:
-        counts[d.mechanism, d.parameter] += d.stability
-    return tuple(counts.items())
+        counts[d.mechanism, *d.parameter.as_integer_ratio()] += d.stability
+    return tuple(((mechanism, Fraction(*ratio)), n) for (mechanism, *ratio), n in counts.items())
 
 
 def exact(value: Exactly, name: str) -> Fraction:

@@ -24,9 +24,9 @@ of such f.
 *What the model leaves out.* Units are estimated top down. A child of C like children has the factor
 :math:`1 - 1/C`, and :math:`1/C^2` of its parent's variance: the shares of one level depend on those
 of no other. Exact sums are exact, although they were published with noise. Non-negativity is
-replaced by the support: cells that are not positive are 0. Where a coarse table is told by many
-fine cells, the estimate has other cells than the release that was sampled, and the model guards
-too little. So a plan is checked by runs before it is used."""
+replaced by the support: cells that are not positive are 0. The estimate has other cells than the
+release that was sampled. So the model guards too little where many fine cells tell a coarse table:
+a plan is checked by runs before it is used."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ class SampledPass:
         whole = sum(rho.values()) or 1.0
         x += whole * (self.tie[:, None] == self.tie[None, :])
         x[np.diag_indices(len(x))] += _NOTHING * whole
-        tied = (self.tie[:, None] == np.arange(self.tie.max() + 1)).astype(float)
-        z = np.linalg.solve(x, np.concatenate([self.lines, tied], axis=1))
+        ties = (self.tie[:, None] == np.arange(self.tie.max() + 1)).astype(float)
+        z = np.linalg.solve(x, np.concatenate([self.lines, ties], axis=1))
         free, held = z[:, : self.lines.shape[1]], z[:, self.lines.shape[1] :]
-        return free - held @ np.linalg.solve(tied.T @ held, tied.T @ free)
+        return free - held @ np.linalg.solve(ties.T @ held, ties.T @ free)
 
 
 def _summed(rows: Array, index: Index) -> Array:

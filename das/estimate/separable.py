@@ -28,9 +28,9 @@ WIDEST = 32
 
 @dataclass(frozen=True, eq=False)
 class SeparableFamily(Frozen):
-    """Children with the sums ``known`` ``(children, groups)``, a ``group`` of each variable, the
-    ``parent``'s counts ``(variables,)``, the ``weight`` of each child's variables ``(children,)``
-    and the ``rhs`` ``(children, variables)``: weight times measurement."""
+    """Children with the sums ``known`` ``(children, groups)``, and the ``group`` of each variable.
+    ``parent`` ``(variables,)`` has its counts, ``weight`` ``(children,)`` that of each child's
+    measurements, and ``rhs`` ``(children, variables)`` weight times measurement."""
 
     known: Ints
     group: Ints

@@ -62,8 +62,8 @@ class FromBelow(Frozen):
 class Upward:
     """A source of real numbers with their variances, to use instead of the ``source`` of
     measurements. For queries with at most ``most`` answers all descendants count; for other
-    queries, only children alone. A query counts down to the first level that does not measure it,
-    and a level that does not measure it has no answers to it. ``told``: in an upper tree, what
+    queries, only children alone. A query counts down to the first level without it. A level has no answers to a
+    query that it does not measure. ``told``: in an upper tree, what
     its subtrees say about its lowest units."""
 
     def __init__(

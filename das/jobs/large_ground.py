@@ -95,7 +95,7 @@ def of_units(u: DhcUniverse, opened: OpenedDhc, levels: Sequence[str]) -> Ground
     says = f"units by themselves, with the cells that they were published with: {some}"
     made = (
         f"the release {opened.spec.run.name!r} of the DHC (specification"
-        f" {opened.spec.digest[:16]}), of which {some} were sampled"
+        f" {opened.spec.digest[:16]}): a sample of {some}"
     )
     return Ground("tree", says, (made,), measurements, {}, None, model, note=NOTE)
 

@@ -1,7 +1,7 @@
 """The households of a block group as a pool that its persons can fill: as many couples of each
 kind, persons living alone, and members, and no more room of nonfamilies than nonrelatives.
 
-What is wrong is mended by the smallest change of type. How far two types are apart weighs their
+What is wrong is repaired by the smallest change of type. How far two types are apart weighs their
 fields by how well the file measures them."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PoolTargets(Frozen):
 
 
 class Pool:
-    """Households while they are mended: ``kind`` is their type, and ``extra`` the persons of one
+    """Households while they are repaired: ``kind`` is their type, and ``extra`` the persons of one
     of 7 or more beyond the seventh; each ``(households,)``. ``jitter`` decides between equal
     changes."""
 
@@ -81,7 +81,7 @@ class Pool:
         """Persons besides householder and partner."""
         return type_fields().room[self.kind] + self.extra
 
-    def mend(self, targets: PoolTargets) -> None:
+    def repair(self, targets: PoolTargets) -> None:
         """Raises :class:`InputError` where no households can hold these persons."""
         self._couples(targets.couples)
         self._alone(targets.alone)

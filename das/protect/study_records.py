@@ -20,9 +20,9 @@ NO_HOUSEHOLD = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StudyRecords(Closed, Frozen):
-    """A line a person: the unit of the lowest level of ``spine`` (``place``), the ``cell`` of
-    ``schema``, and the number of the ``household``, 0 to households - 1, :data:`NO_HOUSEHOLD` for
-    those in none; int64 of shape ``(persons,)``. Where the input has no households, ``household``
+    """Persons, int64 of shape ``(persons,)``. ``place``: the unit of the lowest level of ``spine``.
+    ``cell``: that of ``schema``. ``household``: its number, 0 to households - 1, and
+    :data:`NO_HOUSEHOLD` for those in none. Where the input has no households, ``household``
     is ``None``. ``points``: a coordinate pair for each place, ``(places, 2)``, where known."""
 
     schema: Schema

@@ -5,9 +5,9 @@ Households are estimated from the units of the same replicate.
 
 *The redistricting counts* were published before, with noise of their own. A replicate can hold them
 as they were published. Then no replicate has their errors, and intervals of counts that they
-determine would be points. Or the redistricting release is there, too: then its replicate with the
-same seed and number, of its own plan and within its own constraints, gives the counts that the
-replicate of the DHC keeps. Its published counts are those of the DHC, so they are the truth of both
+determine would be points. Or the redistricting release is there, too. Then its replicate with the
+same seed and number gives the counts that the replicate of the DHC keeps. It follows that release's
+own plan and constraints. Its published counts are those of the DHC, so they are the truth of both
 replicates. The noise of the two is independent, as it was in the releases. Facilities and housing
 units are exact in both. So the errors of a replicate are those of the two releases together.
 

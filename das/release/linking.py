@@ -29,7 +29,7 @@ from das.model.histogram import Histogram
 from das.model.not_private import marked
 from das.model.spine import Spine
 from das.release import dhc_files
-from das.release.agreeing import agreement_of_counts
+from das.release.agreement import agreement_of_counts
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_replicates import DhcReplicates
 from das.release.replicate_source import digest_of

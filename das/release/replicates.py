@@ -225,10 +225,12 @@ class ReleaseRerun:
 
     @property
     def identity(self) -> dict[str, str | int]:
-        said: dict[str, str | int] = {"release": self.digest, "seed": self.seed}
-        said["version"] = __version__
-        below = {} if self.earlier is None else {EARLIER: digest_of(self.earlier)}
-        return {**said, **below}
+        said: dict[str, str | int] = {
+            "release": self.digest,
+            "seed": self.seed,
+            "version": __version__,
+        }
+        return said if self.earlier is None else {**said, EARLIER: digest_of(self.earlier)}
 
     @property
     def own(self) -> Path:

@@ -22,7 +22,9 @@ in a few steps. But far from the end every step misjudges which variables will b
 :math:`[s]_+` is smoothed over a width :math:`h` (:mod:`das.solve.smoothing`), as if an entropy were
 added to the squares. For large :math:`h` this is the scaling of transport problems (Cuturi 2013),
 for :math:`h = 0` the problem itself. After every good step :math:`h` shrinks, and the multipliers
-of the parent are set to make its cells add up (Newton's method cell by cell).
+of the parent are set to make its cells add up (Newton's method cell by cell). The width grows with
+a cell's expected count up to the standard deviation of one measured cell, and no further. Larger
+counts are not near 0, and smoothing them slows the first steps down.
 
 A sum between bounds :math:`l, u` is a variable with a proximal term:
 :math:`e = [v - y/\delta]_l^u`, whose center v follows it (Rockafellar 1976). Its corners are
@@ -92,7 +94,8 @@ class _Newton:
     def __init__(self, p: DualProblem) -> None:
         self.p, self.gap = p, Gap(p)
         start = started(p)
-        self.answer = PositivePart(p.curvature, p.curvature * np.maximum(start, 1.0), _WIDEST)
+        most = np.maximum(1.0, 1 / np.sqrt(p.curvature))
+        self.answer = PositivePart(p.curvature, p.curvature * np.clip(start, 1.0, most), _WIDEST)
         self.centre = np.clip(p.rows.sums(start)[p.box], p.low, p.high)
         self.tau = _TAU
         self.y = np.zeros(p.rows.size)

@@ -59,7 +59,7 @@ def draft_of_linked(name: str, folder: Path, points: Path | None) -> str:
             "[published]",
             f"set = {text(LINKED_NAME)}     # or pl94, dhc-persons, own (with [tables])",
             'levels = ["Tract", "Block"]',
-            *_sample("Tract"),
+            *_sample("Tract", 4),
             *_attack(("sex", "age"), ("hispanic", "cenrace")),
             *_uses(
                 {
@@ -104,7 +104,7 @@ def draft_of_table(
             f"levels = {_list([*root, *levels])}     # the first one is the root",
             *_schema(columns),
             *_tables(sizes, [*root, *levels]),
-            *_sample(None),
+            *_sample(None, 30),
             *_attack(*_known_and_sensitive(sizes)),
             *_uses(_own_uses(sizes)),
             "",
@@ -206,11 +206,14 @@ def _words(query: str) -> str:
     return " by ".join(query.split(" * ")).capitalize()
 
 
-def _sample(level: str | None) -> Iterator[str]:
+def _sample(level: str | None, units: int) -> Iterator[str]:
     yield from ("", "[sample]     # where the attack is made; --all: everywhere")
     if level is not None:
         yield f"level = {text(level)}"
-    yield from ("units = 30", "seed = 1")
+    yield from (
+        f"units = {units}     # more of them: smaller sampling errors, more time",
+        "seed = 1",
+    )
 
 
 def _attack(known: Sequence[str], sensitive: Sequence[str]) -> Iterator[str]:
@@ -222,6 +225,7 @@ def _attack(known: Sequence[str], sensitive: Sequence[str]) -> Iterator[str]:
         "",
         "[attack.options]",
         "seconds = 3.0     # limit of each program of a unit",
+        "joint_seconds = 0.0     # limit of a program of all units of an area together; 0: none",
     )
 
 

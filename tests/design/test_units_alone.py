@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from das.design.choices import Choices
 from das.design.model import Estimand
 from das.design.optimise import optimise
-from das.design.problem import Problem
+from das.design.problem import Incumbent, Problem, View
 from das.design.units_alone import SampledPass, SampledUnit, UnitsAlone
 from das.model.budget import ALL
 
@@ -102,3 +102,23 @@ def test_the_certificate_of_a_search_holds_and_is_met() -> None:
         share = np.random.default_rng(_).dirichlet(np.ones(3))
         there = made.variances(np.append(1.0, share))
         assert there[0] > f[0] or np.log(there[1]) >= found.bound - 1e-12
+
+
+@pytest.mark.parametrize(("share", "missing"), [(0.6, 0.25), (0.5, 0.0)])
+def test_the_bound_of_two_shares_by_hand(share: float, missing: float) -> None:
+    """The mean of -log r and -log(1 - r): its bound at r is 1/(2 min(r, 1 - r)) - 1 below."""
+    pair, tie = np.array([[1.0], [0.0]]), np.zeros(2, dtype=np.intp)
+    units = [
+        SampledUnit((SampledPass({q: np.arange(2)}, tie, pair),), np.array([i]), np.ones(1))
+        for i, q in enumerate(("one", "other"))
+    ]
+    pairs = [("Tract", "one"), ("Tract", "other")]
+    groups = (Estimand("Tract", "first"), Estimand("Tract", "second"))
+    made = UnitsAlone(Choices.alike(pairs, ALL), groups, {"Tract": units})
+    rho, weight, none = np.array([share, 1 - share]), np.full(2, 0.5), np.full(2, np.inf)
+    f, h = made.gradient(rho, weight)
+    problem = Problem(made, weight, none, np.zeros(2), np.zeros(2, dtype=bool), rho)
+    incumbent = Incumbent(problem, None)
+    found = incumbent.see(View(rho, f, problem.over(f), rho, h, np.zeros(2)))
+    assert found.value == pytest.approx(-np.log(2 * np.sqrt(share * (1 - share))))
+    assert found.value - found.bound == pytest.approx(missing)

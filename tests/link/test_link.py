@@ -168,17 +168,17 @@ def test_places_of_types() -> None:
     assert (needed <= [t.size - 1 - (t.couple != "N") for t in TYPES]).all()
 
 
-def test_a_pool_is_mended_to_its_targets() -> None:
+def test_a_pool_is_repaired_to_its_targets() -> None:
     rng = np.random.default_rng(5)
     pool = Pool(rng.integers(0, len(TYPES), 60), rng.random(60))
     targets = PoolTargets(np.array([25, 1, 4, 0]), 12, 90, 10)
-    pool.mend(targets)
+    pool.repair(targets)
     couple = np.array([["MO", "MS", "CO", "CS", "N"].index(TYPES[k].couple) for k in pool.kind])
     assert np.bincount(couple, minlength=5).tolist() == [25, 1, 4, 0, 30]
     assert sum(TYPES[k].size == 1 for k in pool.kind) == 12
     assert pool.room.sum() == 90
     with pytest.raises(InputError, match="more couples"):
-        pool.mend(PoolTargets(np.array([61, 0, 0, 0]), 0, 0, 0))
+        pool.repair(PoolTargets(np.array([61, 0, 0, 0]), 0, 0, 0))
     with pytest.raises(InputError, match="negative"):
         PoolTargets(np.array([1, 0, 0, 0]), -1, 0, 0)
 

@@ -13,7 +13,7 @@ from das.cli import main
 from das.errors import UserError
 from das.files.readers import linked as reader
 from das.release import dhc_files
-from das.release.agreeing import agreement_of_counts
+from das.release.agreement import agreement_of_counts
 from das.release.dhc import open_dhc
 from das.release.linking import LinkOptions
 from tests.worlds import Worlds
