@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import csv
 
+from das.errors import InputError
 from das.files import atomic, rows_csv
 from das.files import codes as texts
+from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.protect.published import UNBOUNDED, WITHHELD, ProtectedTables
+from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
 
 
 def write_counts(path: Path, spine: Spine, counts: Histogram, schema: Schema) -> None:
@@ -41,13 +45,15 @@ def write_counts(path: Path, spine: Spine, counts: Histogram, schema: Schema) ->
         pq.write_table(pa.table(columns), draft, compression="zstd")
 
 
+_PROTECTED = ("geocode", "name", "table", "line", "label", "value", "lower", "upper")
+
+
 def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
     """A file for each level with tables: a line a unit and line of a table. ``value`` is what is
     printed, empty where it is withheld; ``lower`` and ``upper`` are the bounds that anybody can
     know, ``upper`` empty where there is none."""
-    header = ("geocode", "name", "table", "line", "label", "value", "lower", "upper")
     return [
-        rows_csv.write(folder / f"{level}.csv", header, _rows(published, level))
+        rows_csv.write(folder / f"{level}.csv", _PROTECTED, _rows(published, level))
         for level in published.levels
     ]
 
@@ -62,3 +68,54 @@ def _rows(published: ProtectedTables, level: str) -> Iterator[tuple[object, ...]
         for of, value, low, high in zip(named, *numbers, strict=True):
             printed = "" if value == WITHHELD else value
             yield codes[unit], names[unit], *of, printed, low, "" if high >= UNBOUNDED else high
+
+
+@dataclass(frozen=True, eq=False)
+class ProtectedRows(Frozen):
+    """A file of :func:`write_protected`: ``codes`` of the units, ``names`` of the lines, and what
+    is known of each, ``(units, lines)``."""
+
+    codes: tuple[str, ...]
+    names: tuple[str, ...]
+    lines: LevelLines
+
+
+def read_protected(folder: Path, price: tuple[float, ...] = (0.0,)) -> dict[str, ProtectedRows]:
+    """The files of a folder, by level; none where it has no such file. Prices are not in the files.
+    Raises :class:`InputError` for a file that is damaged."""
+    header = ",".join(_PROTECTED)
+    return {
+        path.stem: _protected(path, price)
+        for path in sorted(folder.glob("*.csv"))
+        if first_line(path) == header
+    }
+
+
+def first_line(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline().strip()
+
+
+def _protected(path: Path, price: tuple[float, ...]) -> ProtectedRows:
+    texts_of, numbers = ("geocode", "line"), ("value", "lower", "upper")
+    types = dict.fromkeys(texts_of, pa.string()) | dict.fromkeys(numbers, pa.int64())
+    options = csv.ConvertOptions(column_types=types, include_columns=[*texts_of, *numbers])
+    try:
+        rows = csv.read_csv(path, convert_options=options)
+        codes = rows["geocode"].combine_chunks().dictionary_encode()
+        names = rows["line"].combine_chunks().dictionary_encode()
+        shape = len(codes.dictionary), len(names.dictionary)
+        order = codes.indices.to_numpy() * shape[1] + names.indices.to_numpy()
+        if not np.array_equal(order, np.arange(shape[0] * shape[1])):
+            raise InputError("lines are missing, or in another order", where=path)
+        value, lower, upper = (
+            rows[name].fill_null(empty).to_numpy().reshape(shape)
+            for name, empty in zip(numbers, (WITHHELD, 0, UNBOUNDED), strict=True)
+        )
+    except pa.ArrowInvalid as error:
+        raise InputError(f"is damaged ({error})", where=path) from None
+    return ProtectedRows(
+        tuple(codes.dictionary.to_pylist()),
+        tuple(names.dictionary.to_pylist()),
+        LevelLines(lower, upper, value, price),
+    )
