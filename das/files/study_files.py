@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from das.files import atomic, rows_csv
 from das.files import codes as texts
@@ -42,23 +42,39 @@ def write_counts(path: Path, spine: Spine, counts: Histogram, schema: Schema) ->
 
 
 def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
-    """A file for each level with tables: a line a unit and line of a table. ``value`` is what is
-    printed, empty where it is withheld; ``lower`` and ``upper`` are the bounds that anybody can
-    know, ``upper`` empty where there is none."""
-    header = ("geocode", "name", "table", "line", "label", "value", "lower", "upper")
-    return [
-        rows_csv.write(folder / f"{level}.csv", header, _rows(published, level))
-        for level in published.levels
-    ]
+    """The tables of each level as CSV, as the Census Bureau publishes its own: a row a place, a
+    column a line, empty where it is withheld (``tables/<level>.csv``).
+
+    Next to them what anybody can know of each line, in the same shape: ``bounds/<level>_lower.csv``
+    and ``_upper.csv``, empty where there is no upper bound; and the words of the lines,
+    ``lines.csv``."""
+    out, words = [], []
+    for level, lines in published.levels.items():
+        named = published.tables.lines(level).names
+        tables = published.tables.tables[level]
+        words += [(level, t.name, c, x) for t in tables for c, x in zip(t.columns, t.labels)]
+        codes = _codes(published.spine, level)
+        for name, values, none in (
+            (f"tables/{level}", lines.value, lines.value == WITHHELD),
+            (f"bounds/{level}_lower", lines.lower, None),
+            (f"bounds/{level}_upper", lines.upper, lines.upper >= UNBOUNDED),
+        ):
+            columns = {
+                line: pa.array(values[:, i], mask=None if none is None else none[:, i])
+                for i, line in enumerate(named)
+            }
+            path = folder / f"{name}.csv"
+            atomic.make_folder(path.parent)
+            with atomic.file(path, 0o600) as draft:
+                csv.write_csv(pa.table(codes | columns), draft)
+            out.append(path)
+    header = ("level", "table", "line", "label")
+    return [*out, rows_csv.write(folder / "lines.csv", header, words)]
 
 
-def _rows(published: ProtectedTables, level: str) -> Iterator[tuple[object, ...]]:
-    spine, lines = published.spine, published.levels[level]
-    tables = published.tables.tables[level]
-    named = [(t.name, c, x) for t in tables for c, x in zip(t.columns, t.labels, strict=True)]
-    codes, names = spine.geocodes(level), spine.names[spine.index(level)]
-    for unit in range(len(codes)):
-        numbers = (getattr(lines, name)[unit].tolist() for name in ("value", "lower", "upper"))
-        for of, value, low, high in zip(named, *numbers, strict=True):
-            printed = "" if value == WITHHELD else value
-            yield codes[unit], names[unit], *of, printed, low, "" if high >= UNBOUNDED else high
+def _codes(spine: Spine, level: str) -> dict[str, pa.Array]:
+    """The GEOID of each place, or its code where it has none; and its name."""
+    geoids, codes = spine.geoids(level), spine.codes[spine.index(level)]
+    named = {"GEOID": geoids} if (geoids != b"").all() else {"GEOCODE": codes}
+    names = {"NAME": pa.array(spine.names[spine.index(level)].tolist(), pa.string())}
+    return {k: texts.column(v) for k, v in named.items()} | names
