@@ -44,8 +44,8 @@ def protect(
     seed: int | None,
     quiet: bool,
 ) -> None:
-    """Write the tables of records, protected by one METHOD: a CSV file for each level, with what is
-    printed and the bounds that anybody can know. With --data these are the 34 tables of the
+    """Write the tables of records, protected by one METHOD: what is printed, a CSV file for each
+    level, and the bounds that anybody can know. With --data these are the 34 tables of the
     published attack; with --study those of the study."""
     refuse_inside_release(out)
     resolved, value = study_of_method(method, settings, data=data, study=study, points=points)
@@ -53,5 +53,5 @@ def protect(
     with Live(quiet) as progress:
         written = protect_records(resolved, value, key, out, progress)
     click.echo(f"{value.label}; proved: {value.guarantee.value}")
-    for path, lines in written:
-        click.echo(f"written: {path} ({lines:,} lines)")
+    for path in written:
+        click.echo(f"written: {path}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Iterator
 from dataclasses import dataclass
+=======
+>>>>>>> study
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +52,7 @@ _PROTECTED = ("geocode", "name", "table", "line", "label", "value", "lower", "up
 
 
 def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
+<<<<<<< HEAD
     """A file for each level with tables: a line a unit and line of a table. ``value`` is what is
     printed, empty where it is withheld; ``lower`` and ``upper`` are the bounds that anybody can
     know, ``upper`` empty where there is none."""
@@ -119,3 +123,41 @@ def _protected(path: Path, price: tuple[float, ...]) -> ProtectedRows:
         tuple(names.dictionary.to_pylist()),
         LevelLines(lower, upper, value, price),
     )
+=======
+    """The tables of each level as CSV, as the Census Bureau publishes its own: a row a place, a
+    column a line, empty where it is withheld (``tables/<level>.csv``).
+
+    Next to them what anybody can know of each line, in the same shape: ``bounds/<level>_lower.csv``
+    and ``_upper.csv``, empty where there is no upper bound; and the words of the lines,
+    ``lines.csv``."""
+    out, words = [], []
+    for level, lines in published.levels.items():
+        named = published.tables.lines(level).names
+        tables = published.tables.tables[level]
+        words += [(level, t.name, c, x) for t in tables for c, x in zip(t.columns, t.labels)]
+        codes = _codes(published.spine, level)
+        for name, values, none in (
+            (f"tables/{level}", lines.value, lines.value == WITHHELD),
+            (f"bounds/{level}_lower", lines.lower, None),
+            (f"bounds/{level}_upper", lines.upper, lines.upper >= UNBOUNDED),
+        ):
+            columns = {
+                line: pa.array(values[:, i], mask=None if none is None else none[:, i])
+                for i, line in enumerate(named)
+            }
+            path = folder / f"{name}.csv"
+            atomic.make_folder(path.parent)
+            with atomic.file(path, 0o600) as draft:
+                csv.write_csv(pa.table(codes | columns), draft)
+            out.append(path)
+    header = ("level", "table", "line", "label")
+    return [*out, rows_csv.write(folder / "lines.csv", header, words)]
+
+
+def _codes(spine: Spine, level: str) -> dict[str, pa.Array]:
+    """The GEOID of each place, or its code where it has none; and its name."""
+    geoids, codes = spine.geoids(level), spine.codes[spine.index(level)]
+    named = {"GEOID": geoids} if (geoids != b"").all() else {"GEOCODE": codes}
+    names = {"NAME": pa.array(spine.names[spine.index(level)].tolist(), pa.string())}
+    return {k: texts.column(v) for k, v in named.items()} | names
+>>>>>>> study

@@ -154,10 +154,15 @@ def _facts(of: OpenStudy, population: int) -> StudyFacts:
         tables=of.study.published.name,
         lines={lv: len(of.study.published.lines(lv)) for lv in of.study.published.tables},
         also=tuple(spec.also),
-        known=of.study.intruder.known,
-        sensitive=of.study.intruder.sensitive,
+        known=_titles(of, of.study.intruder.known),
+        sensitive=_titles(of, of.study.intruder.sensitive),
         uses=titles,
         use=use,
         use_level=level,
         seeded=spec.study.seed is not None,
     )
+
+
+def _titles(of: OpenStudy, names: Sequence[str]) -> tuple[str, ...]:
+    """Attributes in words."""
+    return tuple((of.study.schema.attribute(n).title or n).lower() for n in names)

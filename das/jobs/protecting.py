@@ -45,8 +45,8 @@ def study_of_method(
 
 def protect_records(
     resolved: ResolvedStudy, method: ProtectionMethod, key: bytes, out: Path, progress: Progress
-) -> list[tuple[Path, int]]:
-    """Write what is published to the folder ``out``; the files, and their lines."""
+) -> list[Path]:
+    """Write what is published to the folder ``out``; its files."""
     if out.exists():
         refuse_full(out)
     records = study_input.read(resolved.spec, resolved.schema, progress)
@@ -54,8 +54,4 @@ def protect_records(
     published = method.protect(records, resolved.published, key)
     progress.stage("write the tables", None)
     create_private(out)
-    paths = study_files.write_protected(out, published)
-    return [
-        (path, lines.value.size)
-        for path, lines in zip(paths, published.levels.values(), strict=True)
-    ]
+    return study_files.write_protected(out, published)

@@ -108,12 +108,24 @@ def test_one_method_protects_tables(folder: Path) -> None:
     code, said = das("protect", "rounding", "--study", folder / "study.toml", "--out", out,
                      "--set", "base=5", "--seed", 1, "--quiet")  # fmt: skip
     assert code == 0, said
-    with (out / "Block.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 10 * 12
-    assert {int(r["value"]) % 5 for r in rows} == {0}
-    assert all(int(r["lower"]) <= int(r["value"]) <= int(r["upper"]) for r in rows)
+    printed, least, most = (
+        table(out / name)
+        for name in ("tables/Block.csv", "bounds/Block_lower.csv", "bounds/Block_upper.csv")
+    )
+    assert len(printed) == 10
+    assert [len(row) for row in printed] == [12] * 10
+    assert {value % 5 for row in printed for value in row} == {0}
+    for rows in zip(printed, least, most, strict=True):
+        assert all(a <= v <= b for v, a, b in zip(*rows, strict=True))
+    with (out / "lines.csv").open(newline="") as file:
+        assert {r["line"] for r in csv.DictReader(file)} >= {"A0001", "C0004"}
     assert out.stat().st_mode & 0o077 == 0
+
+
+def table(path: Path) -> list[list[int]]:
+    """The numbers of each place."""
+    with path.open(newline="") as file:
+        return [[int(v) for k, v in r.items() if k[0] in "ABC"] for r in csv.DictReader(file)]
 
 
 def test_every_key_of_a_study_is_explained() -> None:
