@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Iterator
 from dataclasses import dataclass
-=======
->>>>>>> study
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyarrow import csv
 
 from das.errors import InputError
@@ -48,82 +45,11 @@ def write_counts(path: Path, spine: Spine, counts: Histogram, schema: Schema) ->
         pq.write_table(pa.table(columns), draft, compression="zstd")
 
 
-_PROTECTED = ("geocode", "name", "table", "line", "label", "value", "lower", "upper")
+#: How a place is named: by its GEOID, or by its code where it has none.
+_CODES = ("GEOID", "GEOCODE")
 
 
 def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
-<<<<<<< HEAD
-    """A file for each level with tables: a line a unit and line of a table. ``value`` is what is
-    printed, empty where it is withheld; ``lower`` and ``upper`` are the bounds that anybody can
-    know, ``upper`` empty where there is none."""
-    return [
-        rows_csv.write(folder / f"{level}.csv", _PROTECTED, _rows(published, level))
-        for level in published.levels
-    ]
-
-
-def _rows(published: ProtectedTables, level: str) -> Iterator[tuple[object, ...]]:
-    spine, lines = published.spine, published.levels[level]
-    tables = published.tables.tables[level]
-    named = [(t.name, c, x) for t in tables for c, x in zip(t.columns, t.labels, strict=True)]
-    codes, names = spine.geocodes(level), spine.names[spine.index(level)]
-    for unit in range(len(codes)):
-        numbers = (getattr(lines, name)[unit].tolist() for name in ("value", "lower", "upper"))
-        for of, value, low, high in zip(named, *numbers, strict=True):
-            printed = "" if value == WITHHELD else value
-            yield codes[unit], names[unit], *of, printed, low, "" if high >= UNBOUNDED else high
-
-
-@dataclass(frozen=True, eq=False)
-class ProtectedRows(Frozen):
-    """A file of :func:`write_protected`: ``codes`` of the units, ``names`` of the lines, and what
-    is known of each, ``(units, lines)``."""
-
-    codes: tuple[str, ...]
-    names: tuple[str, ...]
-    lines: LevelLines
-
-
-def read_protected(folder: Path, price: tuple[float, ...] = (0.0,)) -> dict[str, ProtectedRows]:
-    """The files of a folder, by level; none where it has no such file. Prices are not in the files.
-    Raises :class:`InputError` for a file that is damaged."""
-    header = ",".join(_PROTECTED)
-    return {
-        path.stem: _protected(path, price)
-        for path in sorted(folder.glob("*.csv"))
-        if first_line(path) == header
-    }
-
-
-def first_line(path: Path) -> str:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return file.readline().strip()
-
-
-def _protected(path: Path, price: tuple[float, ...]) -> ProtectedRows:
-    texts_of, numbers = ("geocode", "line"), ("value", "lower", "upper")
-    types = dict.fromkeys(texts_of, pa.string()) | dict.fromkeys(numbers, pa.int64())
-    options = csv.ConvertOptions(column_types=types, include_columns=[*texts_of, *numbers])
-    try:
-        rows = csv.read_csv(path, convert_options=options)
-        codes = rows["geocode"].combine_chunks().dictionary_encode()
-        names = rows["line"].combine_chunks().dictionary_encode()
-        shape = len(codes.dictionary), len(names.dictionary)
-        order = codes.indices.to_numpy() * shape[1] + names.indices.to_numpy()
-        if not np.array_equal(order, np.arange(shape[0] * shape[1])):
-            raise InputError("lines are missing, or in another order", where=path)
-        value, lower, upper = (
-            rows[name].fill_null(empty).to_numpy().reshape(shape)
-            for name, empty in zip(numbers, (WITHHELD, 0, UNBOUNDED), strict=True)
-        )
-    except pa.ArrowInvalid as error:
-        raise InputError(f"is damaged ({error})", where=path) from None
-    return ProtectedRows(
-        tuple(codes.dictionary.to_pylist()),
-        tuple(names.dictionary.to_pylist()),
-        LevelLines(lower, upper, value, price),
-    )
-=======
     """The tables of each level as CSV, as the Census Bureau publishes its own: a row a place, a
     column a line, empty where it is withheld (``tables/<level>.csv``).
 
@@ -157,7 +83,55 @@ def _protected(path: Path, price: tuple[float, ...]) -> ProtectedRows:
 def _codes(spine: Spine, level: str) -> dict[str, pa.Array]:
     """The GEOID of each place, or its code where it has none; and its name."""
     geoids, codes = spine.geoids(level), spine.codes[spine.index(level)]
-    named = {"GEOID": geoids} if (geoids != b"").all() else {"GEOCODE": codes}
+    named = {_CODES[0]: geoids} if (geoids != b"").all() else {_CODES[1]: codes}
     names = {"NAME": pa.array(spine.names[spine.index(level)].tolist(), pa.string())}
     return {k: texts.column(v) for k, v in named.items()} | names
->>>>>>> study
+
+
+@dataclass(frozen=True, eq=False)
+class ProtectedRows(Frozen):
+    """A level of what :func:`write_protected` wrote: ``codes`` of the units, ``names`` of the
+    lines, and what is known of each, ``(units, lines)``."""
+
+    codes: tuple[str, ...]
+    names: tuple[str, ...]
+    lines: LevelLines
+
+
+def read_protected(folder: Path, price: tuple[float, ...] = (0.0,)) -> dict[str, ProtectedRows]:
+    """The tables and bounds of a folder, by level; none where it has no bounds. Prices are not in
+    the files. Raises :class:`InputError` for a file that is damaged."""
+    return {
+        path.stem: _protected(folder, path.stem, price)
+        for path in sorted((folder / "tables").glob("*.csv"))
+        if _bounds(folder, path.stem, "lower").is_file()
+    }
+
+
+def _bounds(folder: Path, level: str, end: str) -> Path:
+    return folder / "bounds" / f"{level}_{end}.csv"
+
+
+def _protected(folder: Path, level: str, price: tuple[float, ...]) -> ProtectedRows:
+    value = _numbers(folder / "tables" / f"{level}.csv", WITHHELD)
+    lower = _numbers(_bounds(folder, level, "lower"), 0)
+    upper = _numbers(_bounds(folder, level, "upper"), UNBOUNDED)
+    for of, end in ((lower, "lower"), (upper, "upper")):
+        if of[:2] != value[:2]:
+            where = _bounds(folder, level, end)
+            raise InputError("has other places or lines than the tables", where=where)
+    return ProtectedRows(*value[:2], LevelLines(lower[2], upper[2], value[2], price))
+
+
+def _numbers(path: Path, empty: int) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
+    """The codes of the places, the names of the columns, and their numbers, ``(places, columns)``;
+    ``empty`` where there is none."""
+    texts_of = dict.fromkeys((*_CODES, "NAME"), pa.string())
+    try:
+        rows = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=texts_of))
+        codes = next(rows[name].to_pylist() for name in _CODES if name in rows.column_names)
+        names = tuple(name for name in rows.column_names if name not in texts_of)
+        columns = [rows[name].cast(pa.int64()).fill_null(empty).to_numpy() for name in names]
+    except (pa.ArrowInvalid, StopIteration) as error:
+        raise InputError(f"is damaged ({error or 'no codes'})", where=path) from None
+    return tuple(codes), names, np.stack(columns, axis=1)

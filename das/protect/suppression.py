@@ -29,7 +29,7 @@ from das.errors import SpecError
 from das.model.spine import Spine
 from das.protect.complementary import Protection, enough
 from das.protect.covering import cheapest
-from das.protect.differencing import Counts, Hidden, partners
+from das.protect.differencing import Hidden, LineCounts, partners
 from das.protect.method import ProtectionMethod
 from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
 from das.protect.rules_1980 import by_the_rules, tables_1980
@@ -104,7 +104,7 @@ class Suppression(ProtectionMethod):
         out: NDArray[np.bool_] = (count > 0) & (count < self.threshold)
         return out
 
-    def hidden(self, counts: Counts, spine: Spine, tables: TableSet) -> Hidden:
+    def hidden(self, counts: LineCounts, spine: Spine, tables: TableSet) -> Hidden:
         """Which lines complementary suppression hides, by level, ``(units, lines)``. Where a line
         is hidden alone in its family, another member is forced to hide it, and is protected
         again."""

@@ -228,10 +228,15 @@ def test_tables_of_a_method_are_read_back(tmp_path: Path) -> None:
     for name in ("lower", "upper", "value"):
         assert np.array_equal(getattr(again, name), getattr(lines, name))
     assert len(again.price) == 3
-    rows = (tmp_path / "Block.csv").read_text().splitlines(keepends=True)
-    (tmp_path / "Block.csv").write_text("".join(rows[:-1]))
-    with pytest.raises(InputError, match="lines are missing"):
+    path = tmp_path / "tables" / "Block.csv"
+    rows = path.read_text()
+    path.write_text(rows.rpartition("\n")[0].rpartition("\n")[0] + "\n")
+    with pytest.raises(InputError, match="other places or lines than the tables"):
         AttackSource(tmp_path).read()
-    (tmp_path / "Block.csv").write_text("".join([rows[0], *rows[1:774]]).replace("P0120001", "Q1"))
+    path.write_text(rows[: len(rows) // 2])
+    with pytest.raises(InputError, match="is damaged"):
+        AttackSource(tmp_path).read()
+    for each in tmp_path.glob("*/Block*.csv"):
+        each.write_text((rows if each == path else each.read_text()).replace("P0120001", "Q1"))
     with pytest.raises(InputError, match="no table set with a name"):
         AttackSource(tmp_path).read()
