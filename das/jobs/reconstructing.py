@@ -84,7 +84,7 @@ def _spine(codes: Sequence[str], lowest: str) -> Spine:
 
 
 def _lines(
-    places: published_tables.PlaceColumns,
+    places: published_tables.PublishedFields,
     spine: Spine,
     level: str,
     names: Sequence[str],

@@ -1,0 +1,99 @@
+"""The risk-utility map and the page, from a summary made by hand."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from das.model.frontier_rows import PUBLISHED, WITH_ALSO, FrontierMean
+from das.report.frontier import StudyFacts, frontier_page
+from das.report.frontier_map import ABOVE, UNIQUES, risk_utility_map, shown_settings
+
+FACTS = StudyFacts(
+    name="by <hand>", level="Tract", lowest="Block", sampled=4, population=20, persons=900, units=30,
+    everybody=5000, households=True, tables="own", lines={"Block": 9}, also=("T9",),
+    known=("sex", "age"), sensitive=("race",), uses={"age": "Sex by age"}, use="age",
+    use_level="Block", seeded=False,
+)  # fmt: skip
+
+
+def mean(
+    curve: str,
+    setting: int,
+    measure: str,
+    value: float | None,
+    *,
+    guarantee: str = "none",
+    tables: str = PUBLISHED,
+    named: str = "",
+    spread: float | None = None,
+    **of: str,
+) -> FrontierMean:
+    place = {"persons": "", "level": "", "use": "", "column": "", **of}
+    low, high = (
+        (None, None) if spread is None or value is None else (value - spread, value + spread)
+    )
+    return FrontierMean(
+        curve, setting, f"{curve} {setting}", named, curve, guarantee,
+        "no" if spread is None else "yes", tables, 1 if spread is None else 5, measure,
+        place["persons"], place["level"], place["use"], place["column"], value, low, high, 0.5,
+    )  # fmt: skip
+
+
+def point(curve: str, setting: int, error: float, above: float, **of: object) -> list[FrontierMean]:
+    given = {"level": "Block", "use": "age"}
+    out = [mean(curve, setting, "error", error, **given, **of)]  # type: ignore[arg-type]
+    out.append(mean(curve, setting, ABOVE, above, persons=UNIQUES, **of))  # type: ignore[arg-type]
+    out.append(mean(curve, setting, "confirmed", above + 10, persons=UNIQUES, **of))  # type: ignore[arg-type]
+    out.append(mean(curve, setting, "positive lines withheld", 25.0 * setting, level="Block", **of))  # type: ignore[arg-type]
+    return out
+
+
+MEANS = [
+    *point("none", 0, 0.0, 60.0),
+    *point("none", 0, 0.0, 80.0, tables=WITH_ALSO),
+    *point("swap", 0, 0.2, 50.0, spread=4.0, named="2010"),
+    *point("swap", 1, 2.0, 20.0, spread=4.0),
+    *point("dp", 0, 1.0, -1.0, guarantee="formal", spread=0.5),
+    *point("dp", 1, 9.0, -2.0, guarantee="formal", spread=0.5),
+]
+
+
+def test_a_setting_has_one_number_with_and_without_other_tables() -> None:
+    assert [s.name for s in shown_settings(MEANS)] == ["1", "1′", "2", "3", "4", "5"]
+
+
+def test_the_map_draws_every_point_with_its_number() -> None:
+    """Zero errors are at the left of a logarithmic scale; no two labels lie on each other."""
+    svg = risk_utility_map(shown_settings(MEANS), "age", "Block", "error")
+    said = re.findall(r'font-weight: bold[^>]* x="([\d.]+)" y="([\d.]+)">([^<]+)<', svg)
+    assert {name for _, _, name in said} == {"1", "1′", "2 2010", "3", "4", "5"}
+    places = [(float(x), float(y)) for x, y, _ in said]
+    apart = [abs(a - c) + abs(b - d) for i, (a, b) in enumerate(places) for c, d in places[:i]]
+    assert min(apart) > 8
+    x = {name: float(x) for x, _, name in said}
+    assert x["1"] < x["2 2010"] < x["4"] < x["5"]
+    assert "leave-one-out baseline" in svg
+    assert "2010" in svg
+
+
+def test_no_point_lies_outside_where_errors_are_alike() -> None:
+    same = [*point("a", 0, 1.0, 5.0), *point("b", 0, 1.0, 5.0)]
+    assert "NaN" not in risk_utility_map(shown_settings(same), "age", "Block", "error")
+
+
+def test_the_page_names_the_best_setting_at_the_baseline() -> None:
+    """That with the least error among those whose whole interval is at or below zero."""
+    page = frontier_page(MEANS, FACTS)
+    assert "<b>4 (dp 0)</b>" in page
+    assert "by &lt;hand&gt;" in page
+    assert "4 of 20 units of the level Tract" in page
+    worse = frontier_page([m for m in MEANS if m.curve != "dp"], FACTS)
+    assert "No setting here leaves this attack at its" in worse
+
+
+@pytest.mark.parametrize("curve", ["none", "swap"])
+def test_what_is_withheld_has_its_figure(curve: str) -> None:
+    page = frontier_page([m for m in MEANS if m.curve == curve], FACTS)
+    assert ('id="lost"' in page) == (curve == "swap")
