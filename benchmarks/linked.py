@@ -25,13 +25,13 @@ from das.files.readers import linked as reader
 from das.link.averages import ALL, sums, units_of_blocks
 from das.link.linking import link_tract
 from das.link.population import LinkedPopulation, joined, tracts
-from das.link.trust import AGREEING
+from das.link.trust import CONSISTENT
 from das.model.dhc.households import DHCH
 from das.model.dhc.members import HEADS, PARTNERS
 from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.release import dhc_files
-from das.release.agreeing import agreement_of_counts
+from das.release.agreement import agreement_of_counts
 from das.release.dhc import open_dhc
 from das.release.linking import linked_counts, places
 
@@ -204,7 +204,7 @@ def _recovered(figures: Figures, spine: Spine, truth: dict[str, Histogram]) -> N
     """Records that agree, linked again without their links."""
     groups, tract = places(spine)
     codes = [bytes(c) for c in spine.codes[spine.index("Tract")]]
-    todo = tracts(truth, groups, tract, codes, trust=AGREEING)
+    todo = tracts(truth, groups, tract, codes, trust=CONSISTENT)
     linked = joined([link_tract(t) for t in todo], truth, groups)
     kind = np.unravel_index(linked.cell, DHCH.shape)[-1]
     figures(

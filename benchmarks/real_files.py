@@ -77,8 +77,16 @@ def whole(data: Path, place: Path, say: Figures) -> None:
                 bars, bluedown = (known[LEVELS[level], who] for who in (method, "bluedown"))
                 worst = max(e / b if b else float(e > 0) + 1 for e, b in zip(found, bars))
                 what = f"{method}, {name}: {level}"
-                more = {"columns": COLUMNS, "errors": found, "table": bars, "bluedown": bluedown}
-                say(f"{what}, worst error", worst, "of the table's", at_most=1 + SLACK, **more)
+                say(
+                    f"{what}, worst error",
+                    worst,
+                    "of the table's",
+                    at_most=1 + SLACK,
+                    columns=COLUMNS,
+                    errors=found,
+                    table=bars,
+                    bluedown=bluedown,
+                )
                 if level in STRICT and method == "full-information" and outside is totals:
                     say(f"{what}, L1", found[-1], "persons", at_most=bluedown[-1])
         seconds, _ = estimated(data / "US_Unit_PL_PROD", place / f"{method} units", method)

@@ -21,12 +21,15 @@ from das.files.readers import pl94_2010
 from das.model.histogram import Histogram
 from das.model.redistricting import PL94
 from das.model.schema import Schema
+from das.model.spine import Spine
 from das.model.tabulation import Tabulation
-from das.protect.audit import audit
-from das.protect.published import WITHHELD, LevelLines
+from das.protect.audit import audit, ranges
+from das.protect.family_audit import FamilyLines
+from das.protect.published import WITHHELD, LevelLines, ProtectedTables
 from das.protect.rules_1980 import by_the_rules, tables_1980
 from das.protect.suppression import Suppression
-from das.protect.table_set import LineMatrix, TableSet
+from das.protect.table_set import TableSet
+from das.protect.unprotected import exact_lines
 from das.protect.withheld import withheld
 from das.tables import published, table
 
@@ -46,19 +49,24 @@ SEX_AGE_RACE = Schema.of("county", {"sex": ["m", "f"], "age": 23, "race": list(R
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.suppression", description=__doc__)
     parser.add_argument("--blocks", type=int, default=None, help="of the county; all by default")
+    parser.add_argument(
+        "--tracts", type=int, default=0, help="small lines of a tract audited with all its blocks"
+    )
     given = parser.parse_args(arguments)
     figures = Figures("suppression")
-    state, county = shared_data(RHODE_ISLAND), shared_data(GUERNSEY)
+    state, data = shared_data(RHODE_ISLAND), shared_data(GUERNSEY)
     if state is None:
         figures.skipped("Rhode Island", no_data(RHODE_ISLAND))
     else:
         found = rates(state)
         for name, (here, nation) in RATES.items():
             figures(name, found[name], "%", expected=here, nation=nation)
-    if county is None:
+    if data is None:
         figures.skipped("Guernsey County", no_data(GUERNSEY))
     else:
-        _county(figures, county.parent, given.blocks)
+        _county(figures, data.parent, given.blocks)
+        if given.tracts:
+            _tracts(figures, data.parent, given.tracts)
 
 
 def rates(extract: Path) -> dict[str, float]:
@@ -91,9 +99,9 @@ def rates(extract: Path) -> dict[str, float]:
     return {key: 100 * x for key, x in zip(RATES, share, strict=True)}
 
 
-def county_lines(folder: Path) -> tuple[NDArray[np.int64], LineMatrix]:
-    """The lines of the county's inhabited blocks, ``(blocks, lines)``: total, race, sex by age, and
-    sex by age of each race."""
+def county(folder: Path) -> tuple[Spine, TableSet, Histogram]:
+    """The county's inhabited blocks in their tracts, its tables of both (total, race, sex by age,
+    sex by age of each race), and the persons of each block."""
     races = []
     for letter in RACES:
         with open(folder / f"guernsey_P12{letter}.csv", newline="", encoding="utf-8") as file:
@@ -101,19 +109,25 @@ def county_lines(folder: Path) -> tuple[NDArray[np.int64], LineMatrix]:
         counts = np.array([[int(row[f"P012{letter}{j:03}"]) for j in range(1, 50)] for row in rows])
         races.append(np.stack([counts[:, 2:25], counts[:, 26:49]], axis=1))
     cells = np.stack(races, axis=-1).reshape(len(races[0]), -1)
-    tables = ("total", "race", "sex * age", "sex * age * race")
-    matrix = LineMatrix.of(
-        tuple(
-            table(Tabulation(f"G{i}", "", query, total=False), SEX_AGE_RACE)
-            for i, query in enumerate(tables, 1)
-        )
+    living = cells.sum(axis=1) > 0
+    tract, block = (np.array([row[k] for row in rows])[living] for k in ("TRACT", "BLOCK"))
+    codes = np.char.add(tract, block)
+    spine = Spine.from_frame({"Tract": tract, "Block": codes}, ["County", "Tract", "Block"])
+    unit, cell = np.nonzero(cells[living])
+    place = spine.find("Block", codes)[unit]
+    people = Histogram.of(len(codes), SEX_AGE_RACE.cells, place, cell, cells[living][unit, cell])
+    tables = tuple(
+        table(Tabulation(f"G{i}", "", query, total=False), SEX_AGE_RACE)
+        for i, query in enumerate(("total", "race", "sex * age", "sex * age * race"), 1)
     )
-    return (matrix.matrix @ cells[cells.sum(axis=1) > 0].T).T, matrix
+    return spine, TableSet("county", SEX_AGE_RACE, {"Tract": tables, "Block": tables}), people
 
 
 def _county(figures: Figures, folder: Path, blocks: int | None) -> None:
-    count, lines = county_lines(folder)
-    count = count[:blocks]
+    """Its blocks, each by itself."""
+    _, tables, people = county(folder)
+    lines = tables.lines("Block")
+    count = lines.counts(people)[:blocks]
     method, start = Suppression("complementary"), process_time()
     none = np.zeros(count.shape[1], dtype=bool)
     hidden = np.array([method.hidden_in(t, lines, none) for t in count])
@@ -125,14 +139,39 @@ def _county(figures: Figures, folder: Path, blocks: int | None) -> None:
     figures("protection", seconds, "s", at_most=600)
     for name, which in (("small lines hidden alone", small), ("all", hidden)):
         start = process_time()
-        ranges = audit(withheld(LevelLines.exact(count), which), lines)
-        known = int((ranges.width == 0)[small].sum())
+        found = audit(withheld(LevelLines.exact(count), which), lines)
+        known = int((found.width == 0)[small].sum())
         figures(f"audit, {name}", process_time() - start, "s", at_most=600)
         figures(f"known exactly, {name}", known, "lines", of=int(small.sum()))
         if which is hidden:
             figures(
-                "least range of a small line", int(ranges.width[small].min()), "persons", at_least=3
+                "least range of a small line", int(found.width[small].min()), "persons", at_least=3
             )
+
+
+def _tracts(figures: Figures, folder: Path, sampled: int) -> None:
+    """Its tracts and blocks together: what all equations between them say about some of the small
+    lines of blocks."""
+    spine, tables, people = county(folder)
+    exact, start = exact_lines(people, spine, tables), process_time()
+    method = Suppression("complementary")
+    counts = {level: x.value for level, x in exact.items()}
+    hidden = method.hidden(counts, spine, tables)
+    figures("protection of tracts and blocks", process_time() - start, "s", at_most=1200)
+    levels = {level: withheld(x, hidden[level]) for level, x in exact.items()}
+    shown, rng = ProtectedTables(spine, tables, levels), np.random.default_rng(1)
+    start, width = process_time(), []
+    for tract in range(spine.units("Tract")):
+        family = FamilyLines.of(shown, "Tract", tract, "Block")
+        count = counts["Block"][family.parts]
+        small = np.unique(family.row[(count > 0) & (count < method.threshold)])
+        asked = rng.choice(small, size=min(sampled, len(small)), replace=False)
+        low, high = ranges(family.lines, asked)
+        width.append((high - low)[asked])
+    every = np.concatenate(width)
+    figures("audit of families", process_time() - start, "s", lines=len(every))
+    figures("known exactly in their families", int((every == 0).sum()), "lines", of=len(every))
+    figures("range under 3 in their families", int((every < 3).sum()), "lines", of=len(every))
 
 
 if __name__ == "__main__":

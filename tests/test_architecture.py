@@ -445,7 +445,7 @@ def test_the_readers_are_found() -> None:
         "das.release.dhc_files",
         "das.release.dhc_page",
         "das.release.dhc_dictionary",
-        "das.release.agreeing",
+        "das.release.agreement",
         "das.link.population",
         "das.files.release.linked_population",
         "das.spec.dhc",

@@ -78,6 +78,7 @@ LEFT_OUT = {
     "--engine array": "needs jobs; tests/engine/test_loop.py has them",
     "runs/dhc": "needs linked records; tests/end_to_end/test_dhc.py has them",
     " dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
+    " dhc-best --": "needs linked records; tests/end_to_end/test_dhc.py has them",
     "account sign": "needs a key; tests/cli/test_cli_account.py has one",
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
     "frontier ": "needs records; tests/cli/test_cli_frontier.py has them",

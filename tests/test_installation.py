@@ -83,10 +83,13 @@ def test_a_command_loads_no_library_before_it_is_used() -> None:
         "das.cli.accuracy",
         "das.cli.compare",
         "das.cli.data",
+        "das.cli.frontier",
+        "das.cli.link",
         "das.cli.maps",
         "das.cli.nmf",
+        "das.cli.protect",
         "das.cli.risk",
-    }  # or making frames
+    }  # or making frames, or solving programs
     modules = {module for module, _ in COMMANDS.values()} - drawing
     said = "; ".join(f"import {m}" for m in (*sorted(modules), "das.pipeline"))
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
@@ -323,7 +326,7 @@ def test_the_wheel_is_complete_and_has_nothing_else(wheel: Path) -> None:
         if p.is_file()
     }
     assert ours | extra == inside
-    assert wheel.stat().st_size < 2_200_000
+    assert wheel.stat().st_size < 2_700_000  # 0.6 MB are data, the rest is code
 
 
 def test_the_wheel_runs_a_packaged_configuration_in_an_empty_folder(

@@ -12,12 +12,12 @@ from das.files.provenance import privacy_of
 from das.files.run.run_directory import release_of
 from das.model.agreement_rows import AgreementRow
 from das.model.not_private import marked_rows
-from das.release.agreeing import agreement_of
+from das.release.agreement import agreement_of
 
 
 def agreement_answer(path: Path) -> CommandAnswer:
     """A table for each level, or all rows. Raises as
-    :func:`das.release.agreeing.agreement_of` does."""
+    :func:`das.release.agreement.agreement_of` does."""
     rows, private = agreement_of(release_of(path)), privacy_of(path)
 
     def show() -> None:

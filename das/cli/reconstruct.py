@@ -46,20 +46,16 @@ def reconstruct(
     folder: Path,
     out: Path | None,
     truth: Path | None,
-    tables: str,
-    rounding: str,
-    around: str | None,
-    seconds: float,
-    no_variability: bool,
     workers: int | None,
     as_json: bool,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Reconstruct everybody's record from a folder of published tables: CSV files with a row a
     place and columns such as P0080003. An interrupted attack continues with the same command.
 
-    FOLDER can be a run or a release, too. Its published records are taken at face value, and
-    compared with the truth.
+    FOLDER can have the tables of `das protect`, too. It can be a run or a release: its published
+    records are taken at face value, and compared with the truth.
     """
     if is_release(folder):
         _print_scores(scored_release(folder, truth), as_json)
@@ -67,13 +63,9 @@ def reconstruct(
     if out is None:
         raise UserError("name a folder for the guess", where="--out", remedy="such as --out guess")
     refuse_inside_release(out)
-    only = tuple(t.strip().upper() for t in tables.split(",") if t.strip())
-    options = AttackOptions(seconds=seconds, variability=not no_variability, around=around)
     with Live(quiet or as_json) as progress:
         result = attack_folder(
-            AttackSource(folder, only, rounding),
-            out,
-            options,
+            *_asked(folder, out, **given),
             truth=truth,
             workers=workers or cores(),
             progress=progress,
@@ -88,6 +80,20 @@ def reconstruct(
     if result.scores is not None:
         _print_scores(result.scores, as_json)
     click.echo(f"written: {out / 'units.csv'}, {out / 'records.csv'}")
+
+
+def _asked(
+    folder: Path,
+    out: Path,
+    tables: str,
+    rounding: str,
+    around: str | None,
+    seconds: float,
+    no_variability: bool,
+) -> tuple[AttackSource, Path, AttackOptions]:
+    only = tuple(t.strip().upper() for t in tables.split(",") if t.strip())
+    options = AttackOptions(seconds=seconds, variability=not no_variability, around=around)
+    return AttackSource(folder, only, rounding), out, options
 
 
 def _print_scores(scores: ReidentificationScores, as_json: bool) -> None:

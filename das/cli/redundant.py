@@ -69,8 +69,8 @@ def _line(universe: MeasuredRecords, group: Sequence[RedundantMeasurement], *, s
     above = "" if measurement.level == known[0] else ", and so above it"
     return (
         f"{universe.records}: {measurement.query} at {measurement.level} {takes} {share} % of"
-        f" {measurement.mechanism.currency} and {buys} nothing{where}: {known[1]} is published exactly at"
-        f" {known[0]}{above}{more}"
+        f" {measurement.mechanism.currency} and {buys} nothing{where}: {known[1]} is"
+        f" {'held fixed' if group[0].kept else 'published exactly'} at {known[0]}{above}{more}"
     )
 
 

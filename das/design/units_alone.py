@@ -89,10 +89,10 @@ class SampledPass:
         whole = sum(rho.values()) or 1.0
         x += whole * (self.tie[:, None] == self.tie[None, :])
         x[np.diag_indices(len(x))] += _NOTHING * whole
-        tied = (self.tie[:, None] == np.arange(self.tie.max() + 1)).astype(float)
-        z = np.linalg.solve(x, np.concatenate([self.lines, tied], axis=1))
+        summed = (self.tie[:, None] == np.arange(self.tie.max() + 1)).astype(float)
+        z = np.linalg.solve(x, np.concatenate([self.lines, summed], axis=1))
         free, held = z[:, : self.lines.shape[1]], z[:, self.lines.shape[1] :]
-        return free - held @ np.linalg.solve(tied.T @ held, tied.T @ free)
+        return free - held @ np.linalg.solve(summed.T @ held, summed.T @ free)
 
 
 def _summed(rows: Array, index: Index) -> Array:

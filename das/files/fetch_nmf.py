@@ -258,10 +258,9 @@ def fetch(
     progress.stage(f"fetch {wanted.folder}", sum(f.size for f in todo) or None)
     for file in todo:
         _get(file, _draft(draft, file), base_url.rstrip("/"), progress)
-    for file in todo:
-        target = out / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _draft(draft, file).replace(target)
+    with atomic.files([out / f.path for f in todo]) as drafts:
+        for file, path in zip(todo, drafts, strict=True):
+            atomic.link(_draft(draft, file), path)
     shutil.rmtree(draft, ignore_errors=True)
     _note(final, files, out)
     return final

@@ -35,7 +35,7 @@ _ENCODINGS = ("utf-8-sig", "latin-1")
 
 
 @dataclass(frozen=True, eq=False)
-class PlaceColumns(Frozen):
+class PublishedFields(Frozen):
     """The tables of a level: ``codes`` in order, ``(places,)``; ``values`` by field, each
     ``(places,)``, -1 where it is not shown."""
 
@@ -44,23 +44,23 @@ class PlaceColumns(Frozen):
 
 
 @dataclass
-class _Level:
+class _LevelFields:
     """What the files say about a level so far, by field and place."""
 
     values: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def read(folder: Path, wanted: Callable[[str], bool]) -> dict[str, PlaceColumns]:
+def read(folder: Path, wanted: Callable[[str], bool]) -> dict[str, PublishedFields]:
     """The fields that are ``wanted`` of every place, by level from the top down.
 
     Raises:
         InputError: no file with such a field, a file without places, or two values of one field.
     """
-    found: dict[str, _Level] = {}
+    found: dict[str, _LevelFields] = {}
     paths = [folder] if folder.is_file() else sorted(folder.rglob("*.csv"))
     for path in paths:
         for level, code, values in _rows(path, wanted):
-            columns = found.setdefault(level, _Level()).values
+            columns = found.setdefault(level, _LevelFields()).values
             for name, value in values.items():
                 if columns.setdefault(name, {}).setdefault(code, value) != value:
                     raise InputError(
@@ -75,9 +75,9 @@ def read(folder: Path, wanted: Callable[[str], bool]) -> dict[str, PlaceColumns]
     return {level: _together(found[level]) for level in LEVELS if level in found}
 
 
-def _together(level: _Level) -> PlaceColumns:
+def _together(level: _LevelFields) -> PublishedFields:
     codes = sorted({code for column in level.values.values() for code in column})
-    return PlaceColumns(
+    return PublishedFields(
         tuple(codes),
         {
             name: np.array([column.get(code, NOT_SHOWN) for code in codes], dtype=np.int64)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyarrow import csv
 
+from das.errors import InputError
 from das.files import atomic, rows_csv
 from das.files import codes as texts
+from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.protect.published import UNBOUNDED, WITHHELD, ProtectedTables
+from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
 
 
 def write_counts(path: Path, spine: Spine, counts: Histogram, schema: Schema) -> None:
@@ -39,6 +43,10 @@ def write_counts(path: Path, spine: Spine, counts: Histogram, schema: Schema) ->
     columns["count"] = pa.array(count)
     with atomic.file(path, 0o600) as draft:
         pq.write_table(pa.table(columns), draft, compression="zstd")
+
+
+#: How a place is named: by its GEOID, or by its code where it has none.
+_CODES = ("GEOID", "GEOCODE")
 
 
 def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
@@ -75,6 +83,55 @@ def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
 def _codes(spine: Spine, level: str) -> dict[str, pa.Array]:
     """The GEOID of each place, or its code where it has none; and its name."""
     geoids, codes = spine.geoids(level), spine.codes[spine.index(level)]
-    named = {"GEOID": geoids} if (geoids != b"").all() else {"GEOCODE": codes}
+    named = {_CODES[0]: geoids} if (geoids != b"").all() else {_CODES[1]: codes}
     names = {"NAME": pa.array(spine.names[spine.index(level)].tolist(), pa.string())}
     return {k: texts.column(v) for k, v in named.items()} | names
+
+
+@dataclass(frozen=True, eq=False)
+class ProtectedRows(Frozen):
+    """A level of what :func:`write_protected` wrote: ``codes`` of the units, ``names`` of the
+    lines, and what is known of each, ``(units, lines)``."""
+
+    codes: tuple[str, ...]
+    names: tuple[str, ...]
+    lines: LevelLines
+
+
+def read_protected(folder: Path, price: tuple[float, ...] = (0.0,)) -> dict[str, ProtectedRows]:
+    """The tables and bounds of a folder, by level; none where it has no bounds. Prices are not in
+    the files. Raises :class:`InputError` for a file that is damaged."""
+    return {
+        path.stem: _protected(folder, path.stem, price)
+        for path in sorted((folder / "tables").glob("*.csv"))
+        if _bounds(folder, path.stem, "lower").is_file()
+    }
+
+
+def _bounds(folder: Path, level: str, end: str) -> Path:
+    return folder / "bounds" / f"{level}_{end}.csv"
+
+
+def _protected(folder: Path, level: str, price: tuple[float, ...]) -> ProtectedRows:
+    value = _numbers(folder / "tables" / f"{level}.csv", WITHHELD)
+    lower = _numbers(_bounds(folder, level, "lower"), 0)
+    upper = _numbers(_bounds(folder, level, "upper"), UNBOUNDED)
+    for of, end in ((lower, "lower"), (upper, "upper")):
+        if of[:2] != value[:2]:
+            where = _bounds(folder, level, end)
+            raise InputError("has other places or lines than the tables", where=where)
+    return ProtectedRows(*value[:2], LevelLines(lower[2], upper[2], value[2], price))
+
+
+def _numbers(path: Path, empty: int) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
+    """The codes of the places, the names of the columns, and their numbers, ``(places, columns)``;
+    ``empty`` where there is none."""
+    texts_of = dict.fromkeys((*_CODES, "NAME"), pa.string())
+    try:
+        rows = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=texts_of))
+        codes = next(rows[name].to_pylist() for name in _CODES if name in rows.column_names)
+        names = tuple(name for name in rows.column_names if name not in texts_of)
+        columns = [rows[name].cast(pa.int64()).fill_null(empty).to_numpy() for name in names]
+    except (pa.ArrowInvalid, StopIteration) as error:
+        raise InputError(f"is damaged ({error or 'no codes'})", where=path) from None
+    return tuple(codes), names, np.stack(columns, axis=1)

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from das.engine import Progress, Silent
 from das.engine.local import LocalEngine
 from das.engine.tasks import Answer, Task
-from das.errors import InputError, UserError
-from das.files import atomic, messages, published_tables, rows_csv
+from das.errors import InputError, SpecError, UserError
+from das.files import atomic, messages, published_tables, rows_csv, study_files
 from das.files.run.run_directory import create_private, read_json, refuse_full
 from das.model.closed import Closed
 from das.model.histogram import Histogram
 from das.model.spine import Spine
+from das.protect import named_sets
 from das.protect.census_tables import PublishedColumns, field_of, published_columns
 from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
 from das.protect.rounding import Rounding
@@ -46,6 +47,10 @@ class AttackSource:
     def read(self) -> tuple[ProtectedTables, PublishedColumns]:
         """The tables as an attack sees them. Raises :class:`InputError` as the reader does, and
         where no column is known."""
+        rule = rounding_of(self.rounding)
+        price = (0.0,) if rule is None else rule.price
+        if self.folder.is_dir() and (rows := study_files.read_protected(self.folder, price)):
+            return _protected(rows, self.folder)
         places = published_tables.read(self.folder, lambda name: field_of(name) is not None)
         columns = published_columns({k: v.values for k, v in places.items()}, self.only)
         if columns is None:
@@ -56,7 +61,6 @@ class AttackSource:
             )
         lowest = [level for level in published_tables.LEVELS if level in columns.fields][-1]
         spine = _spine(places[lowest].codes, lowest)
-        rule = rounding_of(self.rounding)
         levels = {
             level: _lines(places[level], spine, level, names, rule, self.folder)
             for level, names in columns.fields.items()
@@ -84,7 +88,7 @@ def _spine(codes: Sequence[str], lowest: str) -> Spine:
 
 
 def _lines(
-    places: published_tables.PlaceColumns,
+    places: published_tables.PublishedFields,
     spine: Spine,
     level: str,
     names: Sequence[str],
@@ -108,6 +112,42 @@ def _lines(
     lower = np.where(shown, np.maximum(value - below, 0), 0)
     upper = np.where(shown, value + above, UNBOUNDED)
     return LevelLines(lower, upper, value, price)
+
+
+def _protected(
+    rows: Mapping[str, study_files.ProtectedRows], folder: Path
+) -> tuple[ProtectedTables, PublishedColumns]:
+    """The tables that `das protect` wrote, of a table set with a name."""
+    by_width = sorted(rows, key=lambda level: len(rows[level].codes[0]))
+    codes = rows[by_width[-1]].codes
+    width = {level: len(rows[level].codes[0]) for level in by_width}
+    known = {k: w for k, (w, _) in published_tables.LEVELS.items() if w < width[by_width[-1]]}
+    sizes = sorted({**known, **width}.items(), key=lambda x: x[1])
+    places = {level: [code[:w] for code in codes] for level, w in sizes}
+    spine = Spine.from_frame(places, ["US", *(level for level, _ in sizes)])
+    for name in (named_sets.SF1, named_sets.REDISTRICTING, named_sets.DHC):
+        try:
+            tables = named_sets.named_set(name, by_width)
+        except SpecError:
+            continue
+        if all(tables.lines(level).names == rows[level].names for level in by_width):
+            levels = {level: _in_order(rows[level], spine, level) for level in by_width}
+            fields = {level: rows[level].names for level in by_width}
+            every = tuple(range(tables.schema.cells))
+            columns = PublishedColumns(tables, fields, tables.schema, every)
+            return ProtectedTables(spine, tables, levels), columns
+    raise InputError(
+        "its lines are those of no table set with a name",
+        where=folder,
+        remedy="attack tables of your own in a study: `das frontier STUDY.toml`",
+    )
+
+
+def _in_order(rows: study_files.ProtectedRows, spine: Spine, level: str) -> LevelLines:
+    unit = spine.find(level, np.array(rows.codes))
+    if (np.sort(unit) != np.arange(spine.units(level))).any():
+        raise InputError("its places are not those of the lowest level", where=level)
+    return rows.lines.some(np.argsort(unit))
 
 
 @lru_cache(maxsize=1)

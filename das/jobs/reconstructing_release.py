@@ -12,7 +12,6 @@ from das.errors import UserError
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
 from das.model.schema import Schema
 from das.model.universe import Universe
 from das.protect import sf1
@@ -73,11 +72,9 @@ def scored_release(path: Path, truth: Path | None) -> ReidentificationScores:
 
 def _people(source: ReleaseSource, path: Path) -> Universe:
     for universe in source.universes:
-        if universe.kind == PERSONS:
+        if any(a.name in _SENSITIVE for a in universe.schema.attributes):
             return universe
-    raise UserError(
-        "publishes no records of persons", where=path, remedy="attack a release of persons"
-    )
+    raise UserError("publishes no race or origin", where=path, remedy="attack a release of persons")
 
 
 def _has_ages(schema: Schema) -> bool:

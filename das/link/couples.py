@@ -4,7 +4,7 @@ How many partners of each kind and sex a block has follows from the persons' fil
 couples better than that of households. Who they are is open within the block, because
 relationships by age are mostly noise there. So each block has the couples that are closest in age:
 :math:`c` pairs of householders and other adults at least cost. That is an assignment with as many
-idle rows and columns as leave exactly :math:`c` pairs. Those called partners already are preferred.
+rows and columns without a partner as leave exactly :math:`c` pairs. Those called partners already are preferred.
 A person who takes a relationship gives their own for it. Partners for whom a block has nobody are
 made up for in another block, so a tract keeps its couples of each kind."""
 
@@ -67,7 +67,7 @@ class _Matching:
         """The couples of the persons ``here``."""
         for kinds, same in ((_SAME, True), (_OPPOSITE, False)):
             for sex in (0, 1):
-                for old in (False, True):
+                for old in (True, False):
                     people = here[(self.people.age[here] >= _OLD) == old]
                     called = people[np.isin(self.relgq[people], kinds)]
                     called = called[self.people.sex[called] == sex]

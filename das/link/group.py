@@ -90,7 +90,7 @@ def link_group(
         Pool(of[ATTRIBUTE], rng.random(len(homes.cell))),
         _targets(people, heads, couple[heads], other),
     )
-    pool.mend(targets)
+    pool.repair(targets)
     cost = differences(people, heads, couple[heads], pool, of)
     cost += trust.elsewhere * (homes.block[:, None] != people.block[heads])
     at = assigned(cost - trust.crowded * crowding(people, heads, other, pool))

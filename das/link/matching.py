@@ -22,6 +22,7 @@ from das.link.counted import age_class, race7
 from das.link.fields import MS, Floats, Ints, N, type_fields
 from das.link.people import HomePersons
 from das.link.pool import Pool
+from das.model.dhc.household_types import LARGEST
 from das.model.dhc.households import DHCH
 from das.model.dhc.members import HEADS, LEVEL, OWN
 from das.model.frozen import Frozen
@@ -209,24 +210,18 @@ def fitted(pool: Pool, at: Ints, block: Ints, others: Ints) -> None:
         homes = at[block == b]
         if not len(homes):
             continue
-        gap = int(others[b] - pool.room[homes].sum())
-        while gap:
-            changed = pool.resize(homes, int(np.sign(gap)), abs(gap))
-            if not changed:
-                gap = _widened(pool, homes, gap)
-                break
-            gap -= int(np.sign(gap)) * changed
+        while gap := int(others[b] - pool.room[homes].sum()):
+            if not pool.resize(homes, int(np.sign(gap)), abs(gap)):
+                _widen(pool, homes, gap)
 
 
-def _widened(pool: Pool, homes: Ints, gap: int) -> int:
-    """What no change of size by one gives: very large households, or less of everything."""
-    t = type_fields()
-    if gap > 0:
-        large = homes[np.argmax(pool.room[homes])]
-        if t.size[pool.kind[large]] == t.size.max():
-            pool.extra[large] += gap
-            return 0
-    raise InputError("a block's households cannot hold its persons", where="link")
+def _widen(pool: Pool, homes: Ints, gap: int) -> None:
+    """What no change of size by one gives: a very large household. Raises :class:`InputError` where
+    there is less than no room, which would be a contradiction: all could be of one or two."""
+    large = homes[np.argmax(pool.room[homes])]
+    if gap < 0 or type_fields().size[pool.kind[large]] < LARGEST:
+        raise InputError("a block's households cannot hold its persons", where="link")
+    pool.extra[large] += gap
 
 
 def couple_index(relgq: Ints) -> Ints:

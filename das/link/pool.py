@@ -1,7 +1,7 @@
 """The households of a block group as a pool that its persons can fill: as many couples of each
 kind, persons living alone, and members, and no more room of nonfamilies than nonrelatives.
 
-What is wrong is mended by the smallest change of type. How far two types are apart weighs their
+What is wrong is repaired by the smallest change of type. How far two types are apart weighs their
 fields by how well the file measures them."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PoolTargets(Frozen):
 
 
 class Pool:
-    """Households while they are mended: ``kind`` is their type, and ``extra`` the persons of one
+    """Households while they are repaired: ``kind`` is their type, and ``extra`` the persons of one
     of 7 or more beyond the seventh; each ``(households,)``. ``jitter`` decides between equal
     changes."""
 
@@ -81,7 +81,7 @@ class Pool:
         """Persons besides householder and partner."""
         return type_fields().room[self.kind] + self.extra
 
-    def mend(self, targets: PoolTargets) -> None:
+    def repair(self, targets: PoolTargets) -> None:
         """Raises :class:`InputError` where no households can hold these persons."""
         self._couples(targets.couples)
         self._alone(targets.alone)
@@ -144,12 +144,9 @@ class Pool:
             take = large[np.argsort(self.jitter[large], kind="stable")][: max(0, gap)]
             self.extra[take] += 1
             gap -= len(take)
-        while gap:
-            changed = self.resize(np.arange(len(self.kind)), int(np.sign(gap)), abs(gap))
-            if not changed:
+        while gap := others - int(self.room.sum()):
+            if not self.resize(np.arange(len(self.kind)), int(np.sign(gap)), abs(gap)):
                 self._stretch(gap)
-                return
-            gap -= int(np.sign(gap)) * changed
 
     def _stretch(self, gap: int) -> None:
         if gap < 0 or not len(self.kind):
@@ -166,8 +163,8 @@ class Pool:
         each, those first whose type changes least; returns how many it were."""
         t = type_fields()
         kind = self.kind[where]
-        open_ended = (t.size[kind] == LARGEST) & (self.extra[where] + step >= 0)
-        open_ended &= self.extra[where] + step <= EXTRA
+        largest, extra = t.size[kind] == LARGEST, self.extra[where]
+        open_ended = largest & (extra < EXTRA if step > 0 else extra > 0)
         same = t.couple[None, :] == t.couple[kind][:, None]
         best, far = nearest(kind, same & (t.size[None, :] == t.size[kind][:, None] + step))
         # living alone is measured well

@@ -41,7 +41,7 @@ MEMBERS = LEVEL["other-nonrelative"] + 1 - FIRST
 BANDS = (3, 5, 6, 12, 14, 15, 18, 30, 65)
 _CHANGED, _OTHER_CLASS, _OVER_AGE, _OVER, _MANY = 2, 3, 4, 40, 1 << 30
 #: What an own child costs where the type has none of that age.
-_NEW_OWN = 6
+_NEW_OWN = 15
 #: What years between generations cost, by the class of :data:`_YEARS` that they are in.
 _YEARS, _CLOSE = (5, 12, 16), np.array([16, 9, 4, 0])
 SHUT = -1

@@ -49,9 +49,9 @@ class RedundantMeasurement:
     """A ``measurement`` whose answers follow from what is ``known``, level and query of exact
     counts; its ``share`` of the budget.
 
-    ``everywhere``: in every unit that it measures. Otherwise places of the known level may be in
-    two units, and it is redundant in ``units`` of the ``of`` units that it measures; both ``None``
-    as long as there is no tree."""
+    ``kept``: these were published before, and are kept as they are. ``everywhere``: in every unit
+    that it measures. Otherwise places of the known level may be in two units, and it is redundant
+    in ``units`` of the ``of`` units that it measures; both ``None`` as long as there is no tree."""
 
     measurement: PlannedMeasurement
     known: tuple[str, str]
@@ -59,6 +59,7 @@ class RedundantMeasurement:
     everywhere: bool = True
     units: int | None = None
     of: int | None = None
+    kept: bool = False
 
     def on(self, tree: MeasuredSpine, published: Spine) -> RedundantMeasurement:
         """The same, given the tree and the places whose counts are published."""

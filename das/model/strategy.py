@@ -77,7 +77,9 @@ class Strategy(Frozen):
 
     def _check_measured(self, where: str) -> None:
         used = [q for p in self.outer for q in p.queries]
-        there = {q: lv for lv, queries in reversed(tuple(self.rho.items())) for q in queries}
+        there: dict[str, str] = {}
+        for level, queries in self.rho.items():
+            there |= {q: level for q in queries if q not in there}
         odd = [q for q in used if used.count(q) > 1] + sorted(set(used) ^ set(there))
         if odd:
             at = there.get(odd[0], "any level")

@@ -21,10 +21,10 @@ from das.protect.table_set import LineMatrix, TableSet
 
 #: By level, whether each line is hidden, or its count, ``(units, lines)``.
 Hidden = Mapping[str, NDArray[np.bool_]]
-Counts = Mapping[str, NDArray[np.int64]]
+LineCounts = Mapping[str, NDArray[np.int64]]
 
 
-def partners(hidden: Hidden, counts: Counts, spine: Spine, tables: TableSet) -> Hidden:
+def partners(hidden: Hidden, counts: LineCounts, spine: Spine, tables: TableSet) -> Hidden:
     """The lines to hide besides, by level, such that no line is hidden alone in its family."""
     out = {level: np.zeros_like(h) for level, h in hidden.items()}
     for above, here, up, down in _shared(spine, tables):

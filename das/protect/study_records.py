@@ -20,10 +20,10 @@ NO_HOUSEHOLD = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StudyRecords(Closed, Frozen):
-    """A line a person: the unit of the lowest level of ``spine`` (``place``), the ``cell`` of
-    ``schema`` and the number of the ``household``; int64 of shape ``(persons,)``. Households are
-    numbered from 0; those in none have :data:`NO_HOUSEHOLD`. Where the input has no households, ``household``
-    is ``None``. ``points``: a coordinate pair for each place, ``(places, 2)``, where known."""
+    """Persons as arrays of int64, ``(persons,)``. ``place``: the unit of the lowest level of
+    ``spine``; ``cell``: of ``schema``; ``household``: its number, 0 to households - 1, or
+    :data:`NO_HOUSEHOLD`; ``None`` where the input has no households. ``points``: a coordinate pair
+    for each place, ``(places, 2)``, where known."""
 
     schema: Schema
     spine: Spine

@@ -10,9 +10,9 @@ r"""Suppression: small counts are not shown.
 Zeros are shown. What is shown is exact. Nothing is random.
 
 *What is proved.* Of ``complementary``: the ranges, given the tables of one unit. Where units of two
-levels have the same line, none is hidden alone in its family (:mod:`das.protect.differencing`); all
-equations between levels together can still narrow ranges. So can those of the next product. Of the
-other rules: nothing.
+levels have the same line, none is hidden alone in its family (:mod:`das.protect.differencing`). All
+equations between levels together can still narrow ranges: :mod:`das.protect.family_audit` finds by
+how much. So can those of the next product. Of the other rules: nothing.
 
 Source: L. Willenborg, T. de Waal, Elements of Statistical Disclosure Control (2001), chapters 3, 4;
 A. Hundepool and others, Statistical Disclosure Control (2012), chapter 4."""
@@ -29,7 +29,7 @@ from das.errors import SpecError
 from das.model.spine import Spine
 from das.protect.complementary import Protection, enough
 from das.protect.covering import cheapest
-from das.protect.differencing import Counts, Hidden, partners
+from das.protect.differencing import Hidden, LineCounts, partners
 from das.protect.method import ProtectionMethod
 from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
 from das.protect.rules_1980 import by_the_rules, tables_1980
@@ -104,7 +104,7 @@ class Suppression(ProtectionMethod):
         out: NDArray[np.bool_] = (count > 0) & (count < self.threshold)
         return out
 
-    def hidden(self, counts: Counts, spine: Spine, tables: TableSet) -> Hidden:
+    def hidden(self, counts: LineCounts, spine: Spine, tables: TableSet) -> Hidden:
         """Which lines complementary suppression hides, by level, ``(units, lines)``. Where a line
         is hidden alone in its family, another member is forced to hide it, and is protected
         again."""

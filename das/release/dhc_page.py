@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from das.accounting.document import Document
 from das.files import atomic
 from das.files.release import listing
+from das.link.agreement import agreement
 from das.model.dhc.household_types import HHTYPE, TYPES, HouseholdType
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
@@ -22,6 +23,7 @@ from das.model.not_private import Private
 from das.model.query import Query
 from das.model.solution import Certificates
 from das.model.spine import Spine
+from das.release.agreement import agreement_counts
 from das.release.dhc_files import DhcCounts, check
 from das.report.dhc_lookup import HeadlineCounts, dhc_lookup, looked_up
 from das.report.dhc_page import NoiseMargins, OddUnits, dhc_html
@@ -215,6 +217,19 @@ def _types(h: Histogram) -> Ints:
     return h.answer(DHCH.query(HHTYPE.name)) @ (kind[:, None] == np.arange(len(KINDS)))
 
 
+#: Identities that the page names where they are violated.
+_DISAGREEMENTS = {
+    "E5": "other numbers of householders than of households",
+    "E2": "other numbers of spouses and partners than of couples",
+    "any": "persons and households that contradict each other in anything"
+    " (das evaluate --agreement)",
+}
+
+
+def _level(counts: DhcCounts, level: str) -> dict[str, Histogram]:
+    return {name: of[level] for name, of in counts.items()}
+
+
 def odd(counts: DhcCounts, lowest: str) -> list[OddUnits]:
     """What hardly is so, of how many units of the ``lowest`` level it is published. Of persons
     those in households count.
@@ -225,6 +240,7 @@ def odd(counts: DhcCounts, lowest: str) -> list[OddUnits]:
     )  # householders, others with them, two classes of group quarters
     home, away = of[:, :2].sum(axis=1), of[:, 2:].sum(axis=1)
     adult, lived = persons.answer(DHCP.query("votingage"))[:, 1], home + away > 0
+    found = {r.identity: r for r in agreement(agreement_counts(_level(counts, lowest)), lowest)}
     return [
         OddUnits(
             "persons in households, and no household",
@@ -245,5 +261,9 @@ def odd(counts: DhcCounts, lowest: str) -> list[OddUnits]:
             "nobody of 18 years and over, and no group quarters",
             int((lived & (adult == 0) & (away == 0)).sum()),
             int(lived.sum()),
+        ),
+        *(
+            OddUnits(says, found[name].violated, found[name].units)
+            for name, says in _DISAGREEMENTS.items()
         ),
     ]

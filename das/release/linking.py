@@ -24,20 +24,26 @@ from das.link.fields import household_attributes, type_fields
 from das.link.linking import link_tract
 from das.link.population import LinkedPopulation, joined, tracts
 from das.model.agreement_rows import AgreementRow
-from das.model.dhc.household_types import ATTRIBUTE
+from das.model.dhc.household_types import ATTRIBUTE, TYPES, label
+from das.model.dhc.households import TENURE
+from das.model.dhc.persons import RELATIONSHIPS, SEX
 from das.model.histogram import Histogram
 from das.model.not_private import marked
 from das.model.spine import Spine
 from das.release import dhc_files
-from das.release.agreeing import agreement_of_counts
+from das.release.agreement import agreement_of_counts
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_replicates import DhcReplicates
 from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
+from das.report.link_page import ShownAverage, ShownHousehold, link_html
 from das.version import __version__
 
 SYNTHETIC = "SYNTHETIC.txt"
 FIGURES, CHANGES, AGREEMENT, AVERAGES = "link.json", "changes.csv", "agreement.csv", "averages.csv"
+PAGE = "index.html"
+#: How many types of household the page has an example of.
+EXAMPLES = 8
 BEFORE, AFTER = "published", "linked"
 #: The level whose units are linked one by one.
 TRACT = "Tract"
@@ -96,6 +102,8 @@ def link_release(
         _write(draft, opened, linked, options, progress)
         _write_rows(draft, opened, linked, rows, averages)
         atomic.write_json(draft / FIGURES, figures)
+        page = _page(opened, linked, figures, rows, averages)
+        atomic.write_text(draft / PAGE, page)
     return figures
 
 
@@ -190,6 +198,49 @@ def _write_rows(
     lines = [(name, *vars(r).values()) for name, found in rows.items() for r in found]
     rows_csv.write(draft / AGREEMENT, header, lines, private=private)
     rows_csv.write_rows(draft / AVERAGES, AverageRow, averages, private=private)
+
+
+def _page(
+    opened: OpenedDhc,
+    linked: LinkedPopulation,
+    figures: Mapping[str, Any],
+    rows: Mapping[str, list[AgreementRow]],
+    averages: list[AverageRow],
+) -> str:
+    root, lowest = opened.spine.levels[0], opened.spine.levels[-1]
+    before, after = ([r for r in rows[x] if r.level == lowest] for x in (BEFORE, AFTER))
+    shown = [
+        ShownAverage(a.statistic, a.group, a.households, a.average, a.error)
+        for a in averages
+        if a.level == root
+    ]
+    spec = opened.spec.run
+    return link_html(
+        spec.name, figures, before, after, shown, examples(linked), private=spec.private
+    )
+
+
+def examples(linked: LinkedPopulation) -> list[ShownHousehold]:
+    """The first household of each of the most common types, the most common first."""
+    of = household_attributes(linked.cell)
+    kind, many = np.unique(of[ATTRIBUTE], return_counts=True)
+    out, people = [], linked.people
+    for k, n in sorted(zip(kind.tolist(), many.tolist(), strict=True), key=lambda x: -x[1]):
+        home = int(np.argmax(of[ATTRIBUTE] == k))
+        who = np.flatnonzero(linked.household == home)
+        members = tuple(
+            f"{_RELATIONS[people.relgq[i]]}, {SEX.labels[people.sex[i]].lower()},"
+            f" {people.age[i]} years"
+            for i in who.tolist()
+        )
+        tenure = TENURE.labels[int(of[TENURE.name][home])]
+        out.append(ShownHousehold(label(TYPES[k]), n, tenure, members))
+        if len(out) == EXAMPLES:
+            break
+    return out
+
+
+_RELATIONS = list(RELATIONSHIPS.values())
 
 
 def _figures(

@@ -18,7 +18,6 @@ from dataclasses import replace
 import numpy as np
 
 from das.errors import InfeasibleError
-from das.model.kinds import HOUSING
 from das.model.level_bounds import LevelBounds
 from das.model.limits import NO_LIMIT, Limits
 from das.model.redistricting import H1
@@ -39,7 +38,7 @@ def bounded(
     Raises :class:`InfeasibleError` where persons live in households of a unit without housing."""
     bounds = release.bounds(universe)
     persons = release.after.persons
-    if release.after.occupied == "measured" or universe.kind != HOUSING:
+    if release.after.occupied == "measured" or universe.schema != H1:
         return bounds
     tree = release.tree(universe)
     home = np.zeros(len(release.spine.codes[-1]), dtype=np.int64)  # of published units

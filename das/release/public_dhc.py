@@ -162,7 +162,7 @@ def _redundant(u: DhcUniverse, spec: DhcSpec) -> Iterator[RedundantMeasurement]:
     known = spec.geography.levels[-1], u.fixed_query
     for d in u.plan.plain:
         if d.query in nothing:
-            yield RedundantMeasurement(d, known, d.cost / u.plan.cost)
+            yield RedundantMeasurement(d, known, d.cost / u.plan.cost, kept=True)
 
 
 def _asked(path: Path, asked: RowOptions) -> tuple[OpenedDhc, RowOptions]:

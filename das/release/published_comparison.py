@@ -31,7 +31,7 @@ from das.release.replicate_source import ReleaseSource
 
 Ints = NDArray[np.int64]
 
-#: Kinds of areas that are compared unasked, besides the levels above the lowest.
+#: Kinds of areas that are compared unasked, besides the levels above the block.
 KINDS = ("Place",)
 #: What is counted unasked, as far as both have it, in a reader's words; columns of P1 to P5 and H1.
 FIELDS = {
@@ -168,18 +168,20 @@ def _at_units(
     """The published counts of the lowest units, ``(columns, units)``, and how many of the first
     column are in other blocks."""
     level = source.spine.levels[-1]
-    unit = source.spine.find(level, published.fields["Block"])
-    if not (unit >= 0).any():
+    blocks = published.fields["Block"]
+    unit = source.spine.find(level, published.fields.get(level, blocks))
+    if not (here := unit >= 0).any():
         raise UserError(
-            f"none of the {source.spine.units(level):,} units of level {level} is a block of"
+            f"none of the {source.spine.units(level):,} units of level {level} is in"
             f" {published.source}",
             where="--published",
-            remedy="give the redistricting files of the same states, and measurements of blocks",
+            remedy="give the redistricting files of the same states",
         )
+    values = published.values[[published.columns.index(s.field) for s in asked]]
     own = np.zeros((len(asked), source.spine.units(level)), dtype=np.int64)
-    at = [published.columns.index(s.field) for s in asked]
-    own[:, unit[unit >= 0]] = published.values[at][:, unit >= 0]
-    return own, int(published.values[at[0]][unit < 0].sum())
+    for into, counted in zip(own, values, strict=True):
+        np.add.at(into, unit[here], counted[here])
+    return own, int(values[0][~here].sum())
 
 
 def _asked(
@@ -208,7 +210,11 @@ def _places(source: ReleaseSource, levels: Sequence[str]) -> tuple[Areas, list[C
     spine = source.spine
     kinds = {level: Areas.of_level(spine, level) for level in spine.levels}
     kinds |= {a.kind: a for a in source.areas()}
-    usual = [level for level in spine.levels[:-1] if spine.units(level) > 1 or level == "State"]
+    usual = [
+        level
+        for level in spine.levels
+        if level != "Block" and (spine.units(level) > 1 or level == "State")
+    ]
     wanted = list(levels) or [*usual, *(k for k in KINDS if k in kinds)]
     if lost := [level for level in wanted if level not in kinds]:
         raise UserError(

@@ -99,7 +99,7 @@ def _check_occupied(spec: CountsKeys) -> None:
         spec.housing is None or spec.persons.schema.dwelling is None
     ):
         raise SpecError(
-            "it needs housing units, and persons of whom it is said who lives in one",
+            "it needs housing units, and an attribute that says which persons live in one",
             where="constraints.occupied",
             remedy='add [housing], take a schema with a dwelling, or leave it at "measured"',
         )

@@ -377,10 +377,9 @@ class Constraints(OwnConstraints):
     there is no facility.
     """
     occupied: OccupiedName = "measured"
-    """``"consistent"``: in every lowest unit where somebody lives in a household there is an
-    occupied housing unit, and there are no more occupied units than these persons. Costs no budget,
-    and is published for what it is: a bound from published persons. For runs in one piece
-    (``docs/linked.md``)."""
+    """``"consistent"``: a lowest unit where somebody lives in a household has an occupied housing
+    unit, and it has no more of them than such persons. Costs no budget: it is a bound from
+    published persons. For runs in one piece (``docs/linked.md``)."""
 
 
 class Output(Part):

@@ -84,7 +84,7 @@ def test_estimates_and_measurements_have_the_codes_of_the_measured_tree(run: Pat
     assert by_state[exact.index].to_numpy() == pytest.approx(exact.to_numpy(), abs=1e-6)
 
 
-AGREEING = "guarantee_of_neighbours_that_agree"
+CONSISTENT = "guarantee_of_neighbours_that_agree"
 
 
 def stated(run: Path) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_runs_over_two_trees_are_compared_on_what_they_publish(
     two = compare_two(worlds.copy(run, tmp_path / "a"), other)
     assert not two.one_noise
     losses = {(r.between, r.what): (r.a, r.b) for r in two.losses}
-    for relation, table in ((ANY_TWO, "guarantee"), (AGREE, AGREEING)):
+    for relation, table in ((ANY_TWO, "guarantee"), (AGREE, CONSISTENT)):
         for universe in ("persons", "housing", "total"):
             for loss, of in zip(losses[relation, universe], (run, other), strict=True):
                 rows = stated(of)[table][universe]["epsilon"]

@@ -34,7 +34,7 @@ TARGETS = (
     AccuracyTarget(Estimand("Tract", "votingage")),
     AccuracyTarget(Estimand("Tract", "total")),
 )
-AGREEING = "guarantee_of_neighbours_that_agree"
+CONSISTENT = "guarantee_of_neighbours_that_agree"
 
 
 def spec(*keys: str) -> RunSpec:
@@ -71,14 +71,14 @@ def key(g: EpsilonGuard) -> tuple[str, str]:
     if g.relation == "changes":
         same = "" if g.name.startswith("anything") else " (same place)"
         return ONE_CHANGE, f"persons: {g.name}{' (same attributes)' if 'place' in g.name else same}"
-    return (AGREE if g.relation == AGREEING else ANY_TWO), g.name
+    return (AGREE if g.relation == CONSISTENT else ANY_TWO), g.name
 
 
 LINES = [
     guard("guarantee", "persons"),
     guard("guarantee", "total"),
-    guard(AGREEING, "persons"),
-    guard(AGREEING, "total"),
+    guard(CONSISTENT, "persons"),
+    guard(CONSISTENT, "total"),
     guard("changes", "anything within one State"),
     guard("changes", "votingage"),
     guard("changes", "votingage * hispanic"),
@@ -94,7 +94,7 @@ def test_a_guard_is_about_the_line_of_the_statement() -> None:
 
 def test_over_every_tree_and_over_whole_units() -> None:
     s = spec()
-    wanted = [guard(AGREEING, "persons"), guard("changes", "votingage")]
+    wanted = [guard(CONSISTENT, "persons"), guard("changes", "votingage")]
     every = guarded_losses(wanted, s, "persons", "targets")
     assert [loss.account.over for loss in every] == 2 * ["every tree"] + 2 * ["whole units"]
     for loss in every:
@@ -109,7 +109,7 @@ def test_what_a_change_sees_is_found_by_doubling() -> None:
         [
             guard("changes", "votingage"),
             guard("changes", "place within one Tract"),
-            guard(AGREEING, "persons"),
+            guard(CONSISTENT, "persons"),
             guard("guarantee", "total"),
         ],
         s,
@@ -137,7 +137,7 @@ def test_the_configuration_that_is_printed_keeps_every_guard() -> None:
     s = spec(TABULATION)
     guards = [
         guard("guarantee", "total"),
-        guard(AGREEING, "persons"),
+        guard(CONSISTENT, "persons"),
         guard("changes", "votingage", "8"),
         guard("changes", "place within one Tract"),
     ]
@@ -225,14 +225,14 @@ HEAD = '[[target]]\nlevel = "Tract"\nquery = "total"\n'
 def test_guards_in_a_file() -> None:
     text = HEAD + (
         '[guard]\nTract = 1.1\n[guard.epsilon.guarantee]\ntotal = "now"\n'
-        f'[guard.epsilon.{AGREEING}]\npersons = "13.126"\n'
+        f'[guard.epsilon.{CONSISTENT}]\npersons = "13.126"\n'
         '[guard.epsilon.changes]\nvotingage = "29/4"\n'
     )
     found = read_targets(text, where="file")
     assert found.guard == {"Tract": 1.1}
     assert found.epsilon.each == (
         guard("guarantee", "total"),
-        guard(AGREEING, "persons", "13.126"),
+        guard(CONSISTENT, "persons", "13.126"),
         guard("changes", "votingage", "29/4"),
     )
     assert read_targets(HEAD, where="file").epsilon.each == ()

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, UserError
-from das.files import published_tables
+from das.files import published_tables, study_files
 from das.jobs import reconstructing
 from das.jobs.reconstructing import AttackSource, attack_folder
 from das.model.histogram import Histogram
+from das.model.spine import Spine
 from das.protect import sf1
 from das.protect.census_tables import field_of, published_columns
+from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
 from das.protect.table_set import LineMatrix
 from das.protect.told_apart import told_apart
 from das.risk.reconstruction import AttackOptions, AttackStatus
@@ -204,3 +206,37 @@ def test_published_records_are_compared_with_the_truth(worlds: Worlds, commands:
     code, _, err = risk("reconstruct", worlds.run("run.seed=1") / "release")
     assert code == 2
     assert "no truth to compare its records with" in err
+
+
+def test_tables_of_a_method_are_read_back(tmp_path: Path) -> None:
+    """What `das protect` writes: withheld lines, bounds, and another order of places."""
+    tables = sf1.table_set(("Block",))
+    codes = ["4400103010011001", "4400103010011000", "4400103010021000"]
+    spine = Spine.from_frame({"Block": codes}, ["US", "Block"])
+    value = np.random.default_rng(1).integers(0, 9, (3, 773))
+    shown = value != 4
+    lines = LevelLines(
+        np.where(shown, np.maximum(value - 2, 0), 1),
+        np.where(shown, value + 2, UNBOUNDED),
+        np.where(shown, value, WITHHELD),
+    )
+    study_files.write_protected(tmp_path, ProtectedTables(spine, tables, {"Block": lines}))
+    found, columns = AttackSource(tmp_path, rounding="random:3").read()
+    assert found.spine.levels == ("US", "State", "County", "Tract", "Block_Group", "Block")
+    assert columns.schema == SCHEMA
+    again = found.levels["Block"]
+    for name in ("lower", "upper", "value"):
+        assert np.array_equal(getattr(again, name), getattr(lines, name))
+    assert len(again.price) == 3
+    path = tmp_path / "tables" / "Block.csv"
+    rows = path.read_text()
+    path.write_text(rows.rpartition("\n")[0].rpartition("\n")[0] + "\n")
+    with pytest.raises(InputError, match="other places or lines than the tables"):
+        AttackSource(tmp_path).read()
+    path.write_text(rows[: len(rows) // 2])
+    with pytest.raises(InputError, match="is damaged"):
+        AttackSource(tmp_path).read()
+    for each in tmp_path.glob("*/Block*.csv"):
+        each.write_text((rows if each == path else each.read_text()).replace("P0120001", "Q1"))
+    with pytest.raises(InputError, match="no table set with a name"):
+        AttackSource(tmp_path).read()

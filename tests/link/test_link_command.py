@@ -13,7 +13,7 @@ from das.cli import main
 from das.errors import UserError
 from das.files.readers import linked as reader
 from das.release import dhc_files
-from das.release.agreeing import agreement_of_counts
+from das.release.agreement import agreement_of_counts
 from das.release.dhc import open_dhc
 from das.release.linking import LinkOptions
 from tests.worlds import Worlds
@@ -26,6 +26,7 @@ FILES = {
     "crosswalk.csv",
     "group_quarters.parquet",
     "households.parquet",
+    "index.html",
     "link.json",
     "microdata",
     "persons.parquet",
@@ -70,6 +71,15 @@ def test_it_says_what_it_is_and_what_has_changed(linked: tuple[Path, Path]) -> N
         rows = list(csv.DictReader(file))
     moved = sum(abs(int(r["published_occupied"]) - int(r["linked_occupied"])) for r in rows)
     assert moved // 2 == said["households_in_other_blocks"]
+
+
+def test_its_page_shows_agreement_and_examples(linked: tuple[Path, Path]) -> None:
+    text = (linked[1] / "index.html").read_text()
+    assert "no household is a real one" in text
+    assert "householders by class are households by class" in text
+    assert "Householder not living alone, " in text
+    assert "household size" in text
+    assert "NOT PRIVATE" in text
 
 
 def test_the_same_release_gives_the_same_bytes(linked: tuple[Path, Path], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import SpecError
+from das.model import query as query_module
 from das.model.attribute import Attribute
 from das.model.grouping import Grouping
 from das.model.query import Query
@@ -105,6 +106,20 @@ def test_labels_and_shape_agree_with_the_answers(pair: tuple[Schema, Query]) -> 
         assert labels[query.index[cell]] == tuple(
             g.groups[g.index[i]] for g, i in zip(query.groupings, levels, strict=True)
         )
+
+
+@given(pairs(), st.data())
+def test_answers_of_some_cells_are_those_of_the_index(
+    pair: tuple[Schema, Query], data: st.DataObject
+) -> None:
+    """Of a small schema and of a large one, whether few cells are wanted or most of them."""
+    schema, q = pair
+    few = np.array(data.draw(st.lists(st.integers(0, schema.cells - 1), max_size=3)), dtype=int)
+    for cells in (few, np.arange(schema.cells)[::-1]):
+        assert np.array_equal(q.at(cells), q.index[cells])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(query_module, "FEW_CELLS", 0)
+            assert np.array_equal(q.at(cells), q.index[cells])
 
 
 def test_an_index_cannot_be_altered() -> None:

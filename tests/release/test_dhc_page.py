@@ -251,7 +251,7 @@ def test_the_noise_of_every_question_with_few_answers_is_told(
 def test_what_is_hardly_so_is_counted(spine: Spine) -> None:
     """None in a world without faults; each fault that is made is found, in its block only."""
     lowest = simulated()
-    assert [o.units for o in dhc_page.odd(counted(spine, lowest), "Block")] == [0, 0, 0, 0]
+    assert [o.units for o in dhc_page.odd(counted(spine, lowest), "Block")] == [0] * 7
     persons, homes = lowest["persons"], lowest["households"]
 
     def odd(persons: Histogram, homes: Histogram) -> list[int]:
@@ -266,12 +266,13 @@ def test_what_is_hardly_so_is_counted(spine: Spine) -> None:
         keep = (h.unit != block) | (np.zeros(len(h.cell), dtype=bool) if which is None else ~which)
         return Histogram.of(h.units, h.cells, h.unit[keep], h.cell[keep], h.count[keep])
 
-    assert odd(persons, without(homes, 0)) == [1, 0, 0, 0]
-    assert odd(without(persons, 0), homes) == [0, 1, 0, 0]
+    assert odd(persons, without(homes, 0)) == [1, 0, 0, 0, 1, 1, 1]
+    assert odd(without(persons, 0), homes) == [0, 1, 0, 0, 1, 1, 1]
     adults = np.unravel_index(persons.cell, DHCP.shape)[2] >= 18
     minors_only = without(persons, 1, adults)
     fewer = int(minors_only.totals()[1] < homes.totals()[1])
-    assert odd(minors_only, homes) == [0, 0, fewer, int(minors_only.totals()[1] > 0)]
+    assert odd(minors_only, homes)[:4] == [0, 0, fewer, int(minors_only.totals()[1] > 0)]
+    assert odd(minors_only, homes)[-1] == 1
     many = Histogram.of(
         9,
         homes.cells,
@@ -279,8 +280,8 @@ def test_what_is_hardly_so_is_counted(spine: Spine) -> None:
         np.append(homes.cell, 0),
         np.append(homes.count, 1000),
     )
-    assert odd(persons, many) == [0, 0, 1, 0]
-    assert odd(without(persons, PRISON), homes) == [0, 0, 0, 0]
+    assert odd(persons, many) == [0, 0, 1, 0, 1, 1, 1]
+    assert odd(without(persons, PRISON), homes) == [0, 0, 0, 0, 0, 0, 1]  # an empty facility
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=12))

@@ -27,7 +27,7 @@ def guess(truth: Histogram) -> Histogram:
 
 
 def of(cells: list[tuple[int, tuple[int, ...], int]]) -> Histogram:
-    """Persons in unit, with levels, so many."""
+    """Persons in unit, with levels, and how often."""
     unit, at, count = zip(*cells, strict=True)
     cell = np.ravel_multi_index(np.array(at).T.tolist(), PEOPLE.shape)
     return Histogram.of(2, PEOPLE.cells, np.array(unit), cell, np.array(count))

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from das.cli.redundant import lines
 from das.errors import SpecError
 from das.model.dhc import strategy
+from das.release.publications import publication
 from das.spec import DhcSpec, load, parse
 from das.spec.dhc import Earlier
 
@@ -90,6 +92,22 @@ def test_a_level_can_have_shares_of_its_own_with_new_queries_and_without_some() 
     assert "(households) were made from a release" in spec.notes[-1]
     again = load(spec.dump(), where="dumped")
     assert again.universe("households").plan.measurements == plan.measurements
+
+
+def test_queries_that_what_is_held_fixed_determines_are_named() -> None:
+    """None of production's; of persons those of voting age, of households tenure."""
+    half = publication("dhc")
+    assert half.outlook(of()) == ((), [])
+    own = (
+        'budget.queries={persons={Tract={detailed="1/10", "votingage * cenrace"="1/10"}},'
+        ' households={State={detailed="1/10", hhtenshort_2lev="1/10"}}}'
+    )
+    _, found = half.outlook(of(own))
+    assert [(u.name, m.measurement.level, m.measurement.query) for u, m in found] == [
+        ("persons", "Tract", "votingage * cenrace"),
+        ("households", "State", "hhtenshort_2lev"),
+    ]
+    assert "is held fixed at Block" in lines(found)[0]
 
 
 @pytest.mark.parametrize(

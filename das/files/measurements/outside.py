@@ -47,9 +47,10 @@ class Outside(Frozen):
         )
 
     def areas(self, spine: Spine) -> tuple[Areas, ...]:
-        """The areas off the spine that the fields tell, of the blocks that the spine has."""
+        """The areas off the spine that the fields tell, of the blocks that the spine has. Without
+        blocks there are none: a city need not be made up of whole counties."""
         level = spine.levels[-1]
-        if level not in self.fields:
+        if level != "Block" or level not in self.fields:
             return ()
         unit = spine.find(level, self.fields[level])
         here = unit >= 0

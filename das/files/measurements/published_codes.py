@@ -6,7 +6,8 @@ characters are its tabulation code: state 2, county 3, tract 6, block group 1, b
 digit is the block group's. The tree of these codes is the published spine; the tree of the files is
 what is measured (:class:`das.model.measured_spine.MeasuredSpine`). The two meet at the blocks and
 nowhere else, as in every release with an optimized spine. So a tract in two branches is the sum of
-its parts, and a block group is a sum of blocks.
+its parts, and a block group is a sum of blocks. Files that end with the counties, or with the
+states, have tabulation codes too, unless one of these is in two branches.
 
 *Moved blocks.* In fifteen blocks of water the measurements of 2020 have persons whose published
 counts are in another block. These blocks have the code of that other block, unless it is measured
@@ -49,8 +50,8 @@ _CODED = (*DIGITS, "Block")
 def tabulation(spine: Spine) -> tuple[Spine, Ints] | None:
     """The tree of tabulation codes, and for each lowest unit of ``spine`` its unit there.
 
-    None where there is no other tree: the lowest units are not blocks whose geocodes end with such
-    a code. So it is for levels without codes, as groups of tracts in the DHC.
+    None where there is no other tree: the codes of the lowest units tell no tabulation code, or
+    two units have the same. So it is where a level has none, as groups of tracts in the DHC.
 
     >>> block = np.array(["0441000700491024400701070233001"])
     >>> one = np.zeros(1, dtype=np.int64)
@@ -59,27 +60,41 @@ def tabulation(spine: Spine) -> tuple[Spine, Ints] | None:
     >>> [found[0].code(level, 0) for level in levels]
     ['44', '44007', '4400701070233001']
     """
-    blocks = spine.codes[-1]
-    levels, width = spine.levels, blocks.dtype.itemsize
-    if (
-        levels[-1] != "Block"
-        or width <= BLOCK
-        or not np.strings.str_len(geoids("Block", blocks)).any()
-    ):
+    levels, lowest = spine.levels, _lowest(spine.levels[-1], spine.codes[-1])
+    if lowest is None:
         return None
     if any(level not in _CODED and spine.units(level) > 1 for level in levels):
         return None
-    digits = characters(_moved(of_characters(np.ascontiguousarray(characters(blocks)[:, -BLOCK:]))))
+    digits = characters(lowest)
     codes = [
         of_characters(np.ascontiguousarray(digits[:, : DIGITS.get(level, BLOCK)]))
         if level in _CODED
-        else np.full(len(blocks), encoded(level))
+        else np.full(len(digits), encoded(level))
         for level in levels
     ]
     units, parents, place = nested(levels, codes)
-    if len(units[-1]) != len(blocks):  # a block twice: the tree of the files is all that is known
+    if len(units[-1]) != len(digits):  # the tree of the files is all that is known
         return None
     return Spine(levels, units, parents), place
+
+
+def _lowest(level: str, codes: Codes) -> Codes | None:
+    """The tabulation codes of the lowest units: those at the end of a block's geocode, or in that
+    of a county, ``<branch><state>10<county>``, or of a state; None for codes of another form."""
+    p, width = characters(codes), codes.dtype.itemsize
+    if level == "Block":
+        if width <= BLOCK or not np.strings.str_len(geoids("Block", codes)).any():
+            return None
+        return _moved(of_characters(np.ascontiguousarray(p[:, -BLOCK:])))
+    if level == "County" and width in (8, 9) and (p[:, 3:5] == [ord("1"), ord("0")]).all():
+        kept = p[:, [1, 2, 5, 6, 7]]
+    elif level == "State" and width == 3:
+        kept = p[:, 1:]
+    else:
+        return None
+    digits = (kept >= ord("0")) & (kept <= ord("9"))
+    branch = (p[:, 0] == ord("0")) | (p[:, 0] == ord("1"))
+    return of_characters(np.ascontiguousarray(kept)) if digits.all() and branch.all() else None
 
 
 def _moved(blocks: Codes) -> Codes:

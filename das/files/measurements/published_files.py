@@ -7,7 +7,7 @@ of names, in any order, cut into row groups anyhow."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -84,12 +84,20 @@ def folders(folder: Path) -> dict[str, Path]:
     return {p.name.removesuffix(".parquet"): p for p in found}
 
 
-def scan(
-    folder: Path, accept: Callable[[Schema, Path], None] = lambda schema, file: None
-) -> tuple[Schema, list[PublishedLevel], bool]:
+def first(folder: Path) -> tuple[Schema, Path] | None:
+    """The schema of the first file, and the file; nothing where there is none."""
+    every = (
+        file
+        for path in folders(folder).values()
+        for kind in ("DPQuery", "Constraint")
+        for file in _files(path / kind)
+    )
+    return next(((_schema(file), file) for file in every), None)
+
+
+def scan(folder: Path) -> tuple[Schema, list[PublishedLevel], bool]:
     """The schema, the levels from the root down, and whether a file says that its noise was
-    seeded. ``accept`` is called with the schema of the first file, and may raise, before anything
-    else is read.
+    seeded.
     """
     found = folders(folder)
     if not found:
@@ -113,8 +121,6 @@ def scan(
                         where=file,
                         remedy="convert persons and units one by one",
                     )
-                if schema is None:
-                    accept(here, file)
                 schema, seeded = here, seeded or is_marked(file)
                 groups = range(_open(file).num_row_groups)
                 codes.append(

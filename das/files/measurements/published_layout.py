@@ -44,7 +44,7 @@ from das.files.measurements.outside import NOTHING, Outside
 from das.files.measurements.published_branches import ROOT, whole_levels
 from das.files.measurements.published_codes import tabulation
 from das.files.measurements.published_constraints import constraints_of
-from das.files.measurements.published_files import AGAIN, folders, scan
+from das.files.measurements.published_files import AGAIN, first, folders, scan
 from das.files.measurements.published_measured import LevelMeasured, measurements, noted
 from das.files.measurements.published_sums import MeasuredTotals
 from das.files.measurements.published_tree import spine_of
@@ -120,7 +120,8 @@ def convert(
 
 def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside: Outside) -> None:
     progress.stage("scan", None)
-    schema, levels, seeded = scan(folder, _refuse_large)
+    _refuse_large(folder)
+    schema, levels, seeded = scan(folder)
     private: Literal[False, "unknown"] = False if seeded else UNKNOWN
     notes = [UNSTATED] if private else []
     levels = whole_levels(levels, notes)
@@ -154,9 +155,12 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
     statement.write(draft, _privacy(universe, spine, measured, constraints, notes, private))
 
 
-def _refuse_large(schema: Schema, file: Path) -> None:
+def _refuse_large(folder: Path) -> None:
     """Raises :class:`InputError` for measurements of a schema whose cells nobody estimates one by
     one: those of the DHC."""
+    if (found := first(folder)) is None:
+        return
+    schema, file = found
     if schema.cells > MOST_CELLS:
         raise InputError(
             f"these are measurements of schema {schema.name!r}, with {schema.cells:,} cells a"

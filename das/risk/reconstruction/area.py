@@ -34,10 +34,10 @@ def attack_area(
     share = a.prior(area, units)
     out, others = {}, []
     for unit in units.tolist():
-        if a.lowest not in a.lines or only_total(a.lines[a.lowest], a.said(a.lowest, unit)):
+        if a.lowest not in a.lines or only_total(a.lines[a.lowest], a.lines_of(a.lowest, unit)):
             others.append(unit)
         else:
-            out[unit] = guess_unit(a.lines[a.lowest], a.said(a.lowest, unit), share, options)
+            out[unit] = guess_unit(a.lines[a.lowest], a.lines_of(a.lowest, unit), share, options)
     if others:
         out |= _dealt_out(a, area, np.array(others), np.array(list(out), dtype=int), share, options)
     return out | joined(a, area, out, share, options)
@@ -91,7 +91,7 @@ def _rest(
     nothing = np.zeros(0, dtype=np.int64)
     if a.around not in a.lines or a.around == a.lowest:
         return nothing
-    lines, said = a.lines[a.around], a.said(a.around, area)
+    lines, said = a.lines[a.around], a.lines_of(a.around, area)
     if only_total(lines, said):
         return nothing
     left = _left(a, said, attacked)

@@ -80,7 +80,7 @@ def _opened(
     a: AttackedTables, area: int, guesses: Mapping[int, UnitGuess]
 ) -> tuple[list[OpenUnit], UnitLines | None]:
     """The units that are not settled, and what the area's lines leave for them."""
-    said, lines = a.said(a.around, area), a.lines[a.around]
+    said, lines = a.lines_of(a.around, area), a.lines[a.around]
     taken, whole = np.zeros(len(lines), dtype=np.int64), True
     for guess in guesses.values():
         if guess.status == AttackStatus.UNIQUE:
@@ -97,7 +97,7 @@ def _opened(
     open_ = []
     for unit, guess in guesses.items():
         if guess.status in _OPEN:
-            program = reduced(a.lines[a.lowest], a.said(a.lowest, unit), alive, apart)
+            program = reduced(a.lines[a.lowest], a.lines_of(a.lowest, unit), alive, apart)
             if program is None:
                 return [], None
             rows = sparse.csr_array(lines.by_cell[program.first].T)

@@ -120,8 +120,8 @@ def _columns(
     before = 0
     for p in prices:
         after = width - before - len(p.cost)
-        tied = [program.matrix[p.row], _empty(p, before), p.matrix, _empty(p, after)]
-        parts.append(sparse.hstack(tied, format="csr"))
+        row_blocks = [program.matrix[p.row], _empty(p, before), p.matrix, _empty(p, after)]
+        parts.append(sparse.hstack(row_blocks, format="csr"))
         before += len(p.cost)
     values = [p.value.astype(float) for p in prices]
     upper = np.where(program.upper >= UNBOUNDED, np.inf, program.upper)

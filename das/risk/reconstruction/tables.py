@@ -56,7 +56,7 @@ class AttackedTables:
     def lowest(self) -> str:
         return self.published.spine.levels[-1]
 
-    def said(self, level: str, unit: int) -> UnitLines:
+    def lines_of(self, level: str, unit: int) -> UnitLines:
         """What is published about a unit."""
         of = self.published.levels[level]
         return UnitLines(of.lower[unit], of.upper[unit], of.value[unit], of.price)

@@ -14,8 +14,8 @@ apart:
 
 .. math:: x_k \le a_k - 1 + (u_k - a_k + 1) z_k, \quad m_k \ge a_k z_k, \quad m_k \ge x_k - u_k z_k .
 
-A class can have several cells. The other solution can put all its records into the cell with the
-fewest of the guess, so :math:`a_k` is the least count of a cell.
+A class can have several cells. The other solution can put all its records into the cell
+with the fewest of the guess. So :math:`a_k` is the least count of a cell.
 
 Source: U.S. Census Bureau, A Simulated Reconstruction and Reidentification Attack on the 2010 U.S.
 Census: Full Technical Report (2025), sections 4.5 and 4.6; the program is ours."""

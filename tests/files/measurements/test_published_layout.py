@@ -55,7 +55,7 @@ def names(run: Path) -> Mapping[str, str]:
 
 
 def bureau_codes(run: Path) -> dict[str, str]:
-    """Our codes in the Bureau's style: 0, state, 1 and the county in four digits, then numbers of
+    """Our codes in the Bureau's style, except the root's: 0, state, 1 and the county in four digits, then numbers of
     the optimised spine, and the block's own sixteen digits at the end."""
     spine = spine_file.read(run / "release" / "spine.parquet")
     new = [["0"]]
@@ -79,7 +79,7 @@ def bureau_codes(run: Path) -> dict[str, str]:
         new.append(here)
     # a block group and a tract, say, never have the same code in our spine, so one table serves all
     # levels
-    return {
+    return {"": new[0][0]} | {
         old: code
         for level, here in zip(spine.levels, new, strict=True)
         for old, code in zip(spine.geocodes(level).tolist(), here, strict=True)
@@ -614,7 +614,7 @@ def state_total(run: Path) -> Path:
 
 def test_the_national_total_alone(run: Path, tmp_path: Path) -> None:
     folder = published(run, tmp_path / "nmf", change=national_only)
-    add_total(folder, "US", 3000, state_total(run))
+    add_total(folder, "", 3000, state_total(run))
     out = estimated(folder, tmp_path / "out")
     assert {(c["constraint"], c["level"]) for c in privacy(out)["outside_the_guarantee"]} == {
         ("total", "US"),
@@ -626,10 +626,10 @@ def test_the_national_total_alone(run: Path, tmp_path: Path) -> None:
 
 def test_totals_of_two_levels_agree_or_are_refused(run: Path, tmp_path: Path) -> None:
     folder = published(run, tmp_path / "nmf")
-    add_total(folder, "US", 3000, state_total(run))
+    add_total(folder, "", 3000, state_total(run))
     assert_constraints(estimated(folder, tmp_path / "out"), run)
     shutil.rmtree(folder / "US.parquet" / "Constraint")
-    add_total(folder, "US", 3001, state_total(run))
+    add_total(folder, "", 3001, state_total(run))
     with pytest.raises(UserError, match="3001, but those of level State below it sum to 3000"):
         convert(folder, tmp_path / "no")
 
@@ -873,7 +873,7 @@ def test_unknown_levels_are_ordered_by_their_units(run: Path, small: Path, tmp_p
     convert(folder, tmp_path / "out")
     spine = spine_file.read(tmp_path / "out" / "spine.parquet")
     assert spine.levels == ("Nation", "Land", "Kreis", "Zelle", "Gruppe", "Ort")
-    folder = published(small, tmp_path / "one")
+    folder = published(small, tmp_path / "one", {"": "US"})
     (folder / "US.parquet").rename(folder / "Nation.parquet")
     with pytest.raises(UserError, match="Nation and State is the upper one cannot be told"):
         convert(folder, tmp_path / "no")

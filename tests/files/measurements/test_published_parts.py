@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from das import cli
 from das.errors import InputError, UserError
 from das.files.measurements import outside_totals
 from das.files.measurements.outside import Outside
@@ -70,10 +72,21 @@ def test_places_of_two_branches_are_one_in_tabulation_codes() -> None:
     assert spine.parent[-1].tolist() == [0, 0, 1]
 
 
+def test_files_that_end_with_counties_have_their_codes() -> None:
+    assert tabulation(TWO_PARTS.truncated("County")) is None  # one county is two units
+    codes = np.array(["004100011", "004100031"]), np.array([0, 0])
+    one = np.zeros(1, int)
+    tree = Spine(("State", "County"), (np.array(["004"]), codes[0]), (one, codes[1]))
+    found = tabulation(tree)
+    assert found is not None
+    assert found[0].geocodes("County").tolist() == ["04001", "04003"]
+
+
 @pytest.mark.parametrize(
     "levels, codes",
     [
-        (("US", "State", "County"), ([""], ["004"], ["004100011"])),
+        (("US", "State", "County"), ([""], ["004"], ["004200011"])),  # no county
+        (("US", "State"), ([""], ["244"])),  # no branch
         (("US", "Block"), ([""], ["0400100010011000"])),  # the codes themselves
         (("US", "Block"), ([""], ["0041000110001010400100010021000"])),  # no block of its group
     ],
@@ -213,6 +226,51 @@ def test_a_rule_that_is_no_zero_is_refused(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------
 
 
+def level_with(path: Path, name: str, totals: dict[str, int], exact: bool) -> PublishedLevel:
+    """A level whose files say the total of each unit, exactly or with variance 4."""
+    table = {
+        "geocode": list(totals),
+        "query_name": ["total_con" if exact else "total_dpq"] * len(totals),
+        "value": [[n] for n in totals.values()],
+        "variance": [4.0] * len(totals),
+    }
+    pq.write_table(pa.table(table), path / f"{name}.parquet")
+    codes = np.sort(np.array(list(totals), dtype="S"))
+    level = PublishedLevel(name, codes=codes)
+    group = Group(path / f"{name}.parquet", 0, codes[0], codes[-1])
+    (level.constraints if exact else level.groups).append(group)
+    return level
+
+
+@pytest.mark.parametrize(
+    "nation, states, exact, left_out",
+    [
+        (100, {"044": 90, "144": 9}, False, False),  # noise
+        (1000, {"044": 90, "144": 9}, False, True),
+        (10, {"044": 90, "144": 9}, False, False),  # more than the whole: refused later
+        (1000, {"044": 90, "144": 9}, True, True),  # parts of the list of 2010
+        (1000, {"AB": 90, "CD": 9}, True, False),  # nobody knows what is missing
+    ],
+)
+def test_a_root_above_parts_that_are_missing_is_left_out(
+    tmp_path: Path, nation: int, states: dict[str, int], exact: bool, left_out: bool
+) -> None:
+    notes: list[str] = []
+    root = level_with(tmp_path, "US", {"": nation}, exact)
+    below = level_with(tmp_path, "State", states, exact)
+    found = whole_levels([root, below], notes)
+    assert [level.name for level in found] == [ROOT if left_out else "US", "State"]
+    assert bool([n for n in notes if n.startswith("US is left out")]) == left_out
+
+
+def test_a_state_above_some_of_its_counties_is_left_out(tmp_path: Path) -> None:
+    notes: list[str] = []
+    state = level_with(tmp_path, "State", {"050": 643_000}, exact=False)
+    county = level_with(tmp_path, "County", {"05010009": 5_920}, exact=False)
+    assert whole_levels([state, county], notes) == [county]
+    assert "State is left out: it holds 643,000 records" in notes[0]
+
+
 def test_several_roots_get_one_that_nothing_measures() -> None:
     notes: list[str] = []
     levels = [PublishedLevel("County", codes=np.array([b"044100011", b"044100031"]))]
@@ -268,10 +326,12 @@ def test_a_state_of_two_parts_is_estimated_without_the_nation(
 def test_a_given_total_is_exact(new_jersey: Path, shared_data: Path, tmp_path: Path) -> None:
     path = shared_data / "nmf_bluedown" / "state-totals" / "US" / "state_totals.parquet"
     outside = Outside(outside_totals.read(path))
-    done = estimate_from(
-        new_jersey, tmp_path / "out", changes=["output.report=false"], outside=outside
+    args = ["--from", str(new_jersey), "--out", str(tmp_path / "out"), "--totals", str(path)]
+    done = CliRunner().invoke(
+        cli.main, ["estimate", *args, "--set", "output.report=false", "--quiet"]
     )
-    assert any(str(path) in note for note in done.notes)
+    assert done.exit_code == 0, done.output
+    assert f"totals of states are from {path}, and exact" in done.output
     release = tmp_path / "out" / "release"
     assert population(release) == 4082
     with pytest.raises(InputError, match="is given as 4,200, but 4,081 records were measured"):
