@@ -30,7 +30,9 @@ def test_a_cost_is_labelled_where_the_run_was_seeded(
     private: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome(RunDirectory(tmp_path), 1.0, cost=(SENTENCE,))
-    spec = SimpleNamespace(run=SimpleNamespace(private=private), publication=lambda: "dhc")
+    spec = SimpleNamespace(
+        run=SimpleNamespace(private=private), publication=lambda: "dhc", universes=()
+    )
     running.show(spec, outcome, Stores(), show_errors=False, as_json=False)  # type: ignore[arg-type]
     before, _, after = capsys.readouterr().out.partition("what a change costs")
     assert SENTENCE in after
