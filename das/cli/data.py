@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from das.cli.answer import CommandAnswer, answering, print_answer
 from das.cli.options import OUT, PATH, guarded, json_option, quiet_option
 from das.engine.display import Live
 from das.engine.progress import Progress
@@ -193,16 +193,13 @@ def _number(states: str | None) -> int:
 
 
 @data.command("list")
-@json_option
-@guarded
-def list_(as_json: bool) -> None:
+@answering
+def list_() -> CommandAnswer:
     """List the official files that `das data fetch` knows."""
     every = [*((e.name, e.url) for e in fetch.catalog()), *fetch_nmf.catalog()]
-    if as_json:
-        click.echo(json.dumps([{"name": name, "url": url} for name, url in every]))
-        return
-    for name, url in every:
-        click.echo(f"{name:20}  {url}")
+    lines = [f"{name:20}  {url}" for name, url in every]
+    rows = [{"name": name, "url": url} for name, url in every]
+    return CommandAnswer(rows, lambda: click.echo("\n".join(lines)))
 
 
 @data.command("fetch")
@@ -289,4 +286,5 @@ def _say_files(
 
 
 def _print(paths: Sequence[Path], as_json: bool) -> None:
-    click.echo(json.dumps([str(p) for p in paths]) if as_json else "\n".join(map(str, paths)))
+    names = list(map(str, paths))
+    print_answer(CommandAnswer(names, lambda: click.echo("\n".join(names))), as_json)

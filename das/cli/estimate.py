@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from das.cli.options import PATH, guarded, json_option, run_options, say_notes, warn
+from das.cli.answer import CommandAnswer, answering
+from das.cli.options import PATH, run_options, say_notes, warn
 from das.cli.running import summary
 from das.engine.display import Live
 from das.engine.progress import Progress
@@ -20,6 +20,7 @@ from das.files.run.run_directory import release_of
 from das.model.not_private import marked
 from das.model.post_processing import METHODS
 from das.release.again import estimate_from
+from das.release.outcome import Outcome
 from das.release.public_counts import AFTERWARDS
 
 
@@ -63,8 +64,7 @@ from das.release.public_counts import AFTERWARDS
     ),
 )
 @run_options
-@json_option
-@guarded
+@answering
 def estimate(
     release: Path,
     out: Path,
@@ -72,9 +72,8 @@ def estimate(
     changes: tuple[str, ...],
     workers: int,
     quiet: bool,
-    as_json: bool,
     **beside: Any,
-) -> None:
+) -> CommandAnswer:
     """Do everything after measurement, from a release's noisy measurements alone.
 
     The input is a release of ours, or redistricting measurement files of persons or housing units
@@ -91,10 +90,11 @@ def estimate(
         start = partial(estimate_from, release_of(release), out, workers=workers)
         outcome = start(changes=changes, progress=progress, outside=known)
     say_notes(outcome.notes)
-    if as_json:
-        found = summary(outcome) | {"notes": outcome.notes}
-        click.echo(json.dumps(marked(found, outcome.private)))
-        return
+    data = marked(summary(outcome) | {"notes": outcome.notes}, outcome.private)
+    return CommandAnswer(data, lambda: _print(outcome))
+
+
+def _print(outcome: Outcome) -> None:
     warn(outcome.private is not False)  # what is unknown is among the notes
     click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
     for sentence in outcome.cost:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
-from das.cli.options import OUT, PATH, guarded, json_option, quiet_option, set_option
+from das.cli.options import OUT, PATH, guarded, quiet_option, set_option
 from das.engine.choice import cores
 from das.engine.display import Live
 from das.errors import UserError
 from das.files.atomic import write_text
 from das.files.readers import profile
 from das.files.run.run_directory import refuse_inside_release
-from das.jobs.frontier import FrontierResult, run_study
+from das.jobs.frontier import run_study
 from das.jobs.frontier_study import load_study, resolved_study
 from das.model.frontier_rows import FrontierMean
 from das.report.frontier_map import ABOVE, UNIQUES, shown_settings
@@ -126,9 +126,8 @@ def _of_table(
     type=click.IntRange(1),
     help="Processes of this machine. Default: as many as it has processors.",
 )
-@json_option
 @quiet_option
-@guarded
+@answering
 def run(
     study: Path,
     out: Path,
@@ -136,27 +135,23 @@ def run(
     also: Path | None,
     changes: tuple[str, ...],
     workers: int | None,
-    as_json: bool,
     quiet: bool,
-) -> None:
+) -> CommandAnswer:
     """Make a study: protect, attack, score, and write results.csv, summary.csv and frontier.html.
     The same command continues an interrupted study."""
     refuse_inside_release(out)
     wanted = (*changes, 'sample.units="all"') if everywhere else changes
     resolved = load_study(study, wanted, also)
-    with Live(quiet or as_json) as progress:
+    with Live(quiet) as progress:
         made = run_study(resolved, out, workers=workers or cores(), progress=progress)
     use, level = resolved.map_use
     lines = _lines(made.means, use, level)
-    if as_json:
-        click.echo(json.dumps(lines))
-        return
-    console().print(records_table("Protection methods (confidential)", lines))
-    _written(made)
 
+    def for_a_reader() -> None:
+        console().print(records_table("Protection methods (confidential)", lines))
+        click.echo(f"written: {made.page} ({made.table.name}, {made.summary.name})")
 
-def _written(made: FrontierResult) -> None:
-    click.echo(f"written: {made.page} ({made.table.name}, {made.summary.name})")
+    return CommandAnswer(lines, for_a_reader)
 
 
 def _lines(means: Sequence[FrontierMean], use: str, level: str) -> list[dict[str, Any]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from das.cli.options import OUT, PATH, guarded, json_option, run_options, warn
+from das.cli.answer import CommandAnswer, answering
+from das.cli.options import OUT, PATH, run_options, warn
 from das.engine.display import Live
 from das.files.run.run_directory import release_of
 from das.release.linking import AFTER, BEFORE, LinkOptions, link_release
@@ -33,8 +35,7 @@ from das.release.linking import AFTER, BEFORE, LinkOptions, link_release
     help="Replicates to link for the errors of averages. Each takes as long as the estimation.",
 )
 @run_options
-@json_option
-@guarded
+@answering
 def link(
     release: Path,
     out: Path,
@@ -44,8 +45,7 @@ def link(
     replicates: int,
     workers: int,
     quiet: bool,
-    as_json: bool,
-) -> None:
+) -> CommandAnswer:
     """Put the persons of a DHC into households (experimental).
 
     Reads a RUN or release, and costs no budget. Writes persons, households and group
@@ -54,9 +54,10 @@ def link(
     options = LinkOptions(number, csv, not no_tables, replicates)
     with Live(quiet) as progress:
         found = link_release(release_of(release), out, options, workers=workers, progress=progress)
-    if as_json:
-        click.echo(json.dumps(found))
-        return
+    return CommandAnswer(found, lambda: _print(found, out))
+
+
+def _print(found: Mapping[str, Any], out: Path) -> None:
     warn(found.get("private", True))
     odd = found["blocks_that_disagree"]
     click.echo(

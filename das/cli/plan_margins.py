@@ -3,7 +3,6 @@ every query of every level, and what that costs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.table import Table
 from das.accounting.codec import plain
 from das.accounting.planning import LevelQuery
 from das.accounting.statement import promises
+from das.cli.answer import CommandAnswer, print_answer
 from das.cli.console import console
 from das.cli.options import warn
 from das.cli.shown import margin_cells, measurement_line, promises_of
@@ -54,22 +54,23 @@ def show_margins(
         notes = choice.notes(choice.repricing.plan)
     promise = promises(spec.terms, {name: plan.measurements for name, plan in plans.items()})
     private = spec.run.private
-    if as_json:
-        rows = [_row(name, plans[name], errors, coverages) for name in wanted]
-        said = {"name": spec.run.name, "universes": rows, "notes": list(notes), **plain(promise)}
-        click.echo(json.dumps(marked(said, private, PLANNED), indent=2))
-        return
-    warn(private, PLANNED)
-    for name in wanted:
-        console().print(_table(spec.run.name, name, plans[name], errors, coverages))
-    for note in notes:
-        click.echo(note)
-    neighbours = next(iter(plans.values())).neighbours.value
-    for line in promises_of(promise, neighbours, private):
-        console().print(line, highlight=False)
-    if "optimise" in of.cannot:
-        click.echo(f"no optimiser: {of.cannot['optimise']}")
-    click.echo(f"das check {config} prints the exact noise of every query")
+    rows = [_row(name, plans[name], errors, coverages) for name in wanted]
+    said = {"name": spec.run.name, "universes": rows, "notes": list(notes), **plain(promise)}
+    no_optimiser = [f"no optimiser: {of.cannot['optimise']}"] if "optimise" in of.cannot else []
+
+    def for_a_reader() -> None:
+        warn(private, PLANNED)
+        for name in wanted:
+            console().print(_table(spec.run.name, name, plans[name], errors, coverages))
+        neighbours = next(iter(plans.values())).neighbours.value
+        for note in notes:
+            click.echo(note)
+        for line in promises_of(promise, neighbours, private):
+            console().print(line, highlight=False)
+        for line in (*no_optimiser, f"das check {config} prints the exact noise of every query"):
+            click.echo(line)
+
+    print_answer(CommandAnswer(marked(said, private, PLANNED), for_a_reader), as_json)
 
 
 def _row(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from das.accounting.codec import plain
 from das.accounting.guarantee import DELTAS
 from das.accounting.planning import LevelQuery, Option, margin_cost, normal_cost, options
 from das.cli import redundant
+from das.cli.answer import CommandAnswer, print_answer
 from das.cli.console import console
 from das.cli.options import exact_option, warn
 from das.cli.shown import bypassed, measurement_line, options_table
@@ -71,22 +71,20 @@ def show_options(
     deltas = {asked.delta, *(DELTAS if len(choice) == 1 else ())}
     rows = [_described(o, asked, deltas, coverages) for o in choice]
     prices = [_price(choice[1].plan, place, m, coverages[0]) for place, m in wished.items()]
-    _show(spec.run, asked, rows, prices, config, as_json)
+    every = [r | {"guarantee": plain(r["guarantee"])} for r in rows]
+    said = {"name": spec.run.name, "universe": asked.name, "prices": prices, "options": every}
+    data = marked(said, spec.run.private, PLANNED)
+    answer = CommandAnswer(data, lambda: _print(spec.run, asked, rows, prices, config))
+    print_answer(answer, as_json)
 
 
-def _show(
+def _print(
     run: Run,
     asked: PlanChoices,
     rows: Sequence[dict[str, Any]],
     prices: Sequence[dict[str, Any]],
     config: Path,
-    as_json: bool,
 ) -> None:
-    if as_json:
-        every = [r | {"guarantee": plain(r["guarantee"])} for r in rows]
-        said = {"name": run.name, "universe": asked.name, "prices": prices, "options": every}
-        click.echo(json.dumps(marked(said, run.private, PLANNED), indent=2))
-        return
     warn(run.private, PLANNED)
     currency = asked.repricing.plan.mechanism.currency
     estimated = ", measured (and after estimation)" if "estimated" in rows[0]["plan"][0] else ""

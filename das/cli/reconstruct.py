@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
-from das.cli.options import OUT, PATH, guarded, json_option, quiet_option
+from das.cli.options import OUT, PATH, quiet_option
 from das.engine.choice import cores
 from das.engine.display import Live
 from das.errors import UserError
@@ -39,18 +39,16 @@ from das.risk.reidentification import ReidentificationScores
 )
 @click.option("--no-variability", is_flag=True, help="Do not measure how far solutions can differ.")
 @click.option("--workers", type=click.IntRange(1), help="Processes. Default: all processors.")
-@json_option
 @quiet_option
-@guarded
+@answering
 def reconstruct(
     folder: Path,
     out: Path | None,
     truth: Path | None,
     workers: int | None,
-    as_json: bool,
     quiet: bool,
     **given: Any,
-) -> None:
+) -> CommandAnswer:
     """Reconstruct everybody's record from a folder of published tables: CSV files with a row a
     place and columns such as P0080003. An interrupted attack continues with the same command.
 
@@ -58,12 +56,11 @@ def reconstruct(
     records are taken at face value, and compared with the truth.
     """
     if is_release(folder):
-        _print_scores(scored_release(folder, truth), as_json)
-        return
+        return _scored(scored_release(folder, truth))
     if out is None:
         raise UserError("name a folder for the guess", where="--out", remedy="such as --out guess")
     refuse_inside_release(out)
-    with Live(quiet or as_json) as progress:
+    with Live(quiet) as progress:
         result = attack_folder(
             *_asked(folder, out, **given),
             truth=truth,
@@ -71,14 +68,16 @@ def reconstruct(
             progress=progress,
         )
     summary: dict[str, Any] = result.summary()
-    if as_json:
-        scores = [] if result.scores is None else list(score_rows(result.scores))
-        click.echo(json.dumps({"summary": summary, "scores": _plain(scores)}))
-        return
+    scores = [] if result.scores is None else list(score_rows(result.scores))
+    data = {"summary": summary, "scores": _plain(scores)}
+    return CommandAnswer(data, lambda: _print(summary, result.scores, out))
+
+
+def _print(summary: Mapping[str, Any], scores: ReidentificationScores | None, out: Path) -> None:
     rows = [{"what": name, "value": _shown(value)} for name, value in summary.items()]
     console().print(records_table("Records reconstructed from the published tables", rows))
-    if result.scores is not None:
-        _print_scores(result.scores, as_json)
+    if scores is not None:
+        _scored(scores).show()
     click.echo(f"written: {out / 'units.csv'}, {out / 'records.csv'}")
 
 
@@ -96,17 +95,18 @@ def _asked(
     return AttackSource(folder, only, rounding), out, options
 
 
-def _print_scores(scores: ReidentificationScores, as_json: bool) -> None:
+def _scored(scores: ReidentificationScores) -> CommandAnswer:
     rows = list(score_rows(scores))
-    if as_json:
-        click.echo(json.dumps({"scores": _plain(rows)}))
-        return
-    every = [
-        {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items() if k != "size"}
-        for row in rows
-        if row["size"] == "all"
-    ]
-    console().print(records_table("Compared with the truth (confidential)", every))
+
+    def for_a_reader() -> None:
+        every = [
+            {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items() if k != "size"}
+            for row in rows
+            if row["size"] == "all"
+        ]
+        console().print(records_table("Compared with the truth (confidential)", every))
+
+    return CommandAnswer({"scores": _plain(rows)}, for_a_reader)
 
 
 def _plain(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
