@@ -6,8 +6,8 @@ housing units, which are published exactly, the occupied units :math:`o` must th
 .. math:: [n > 0] \le o \le \min(n, u).
 
 Occupied and vacant units have a known sum, and a sum of intervals is an interval. So a unit above
-the lowest level can share out :math:`o` among its children if and only if it is within the sums of
-their bounds. These bounds, added up, are all that other levels need. A function of published
+the lowest level can share out :math:`o` among its children exactly if the sums of their bounds
+contain it. These bounds, added up, are all that other levels need. A function of published
 persons and of measurements, this costs no budget."""
 
 from __future__ import annotations
