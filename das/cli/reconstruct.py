@@ -10,13 +10,15 @@ import click
 
 from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
-from das.cli.options import OUT, PATH, quiet_option
+from das.cli.options import OUT, PATH, quiet_option, warn
 from das.engine.choice import cores
 from das.engine.display import Live
 from das.errors import UserError
+from das.files.provenance import privacy_of
 from das.files.run.run_directory import refuse_inside_release
 from das.jobs.reconstructing import AttackSource, attack_folder, score_rows
 from das.jobs.reconstructing_release import is_release, scored_release
+from das.model.not_private import Private, marked
 from das.risk.reconstruction import AttackOptions
 from das.risk.reidentification import ReidentificationScores
 
@@ -56,7 +58,7 @@ def reconstruct(
     records are taken at face value, and compared with the truth.
     """
     if is_release(folder):
-        return _scored(scored_release(folder, truth))
+        return _scored(scored_release(folder, truth), privacy_of(folder))
     if out is None:
         raise UserError("name a folder for the guess", where="--out", remedy="such as --out guess")
     refuse_inside_release(out)
@@ -95,10 +97,11 @@ def _asked(
     return AttackSource(folder, only, rounding), out, options
 
 
-def _scored(scores: ReidentificationScores) -> CommandAnswer:
+def _scored(scores: ReidentificationScores, private: Private = True) -> CommandAnswer:
     rows = list(score_rows(scores))
 
     def for_a_reader() -> None:
+        warn(private)
         every = [
             {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items() if k != "size"}
             for row in rows
@@ -106,7 +109,7 @@ def _scored(scores: ReidentificationScores) -> CommandAnswer:
         ]
         console().print(records_table("Compared with the truth (confidential)", every))
 
-    return CommandAnswer({"scores": _plain(rows)}, for_a_reader)
+    return CommandAnswer(marked({"scores": _plain(rows)}, private), for_a_reader)
 
 
 def _plain(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:

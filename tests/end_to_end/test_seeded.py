@@ -54,12 +54,15 @@ OTHERS = {
     "detailed check",
     "detailed plan",
     "detailed risk",
+    "frontier init",
+    "frontier run",
+    "protect",
     *(f"register {name}" for name in ("init", "check", "sign", "void")),
 }
 #: Needs an extra, or prints no JSON, or is of the Detailed DHC, and is asked in a test of its own.
 ELSEWHERE = {
     *("account sign", "map", "store push", "store pull", "detailed run", "detailed estimate"),
-    *("register add", "register show"),
+    *("register add", "register show", "link", "risk reconstruct"),
 }
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
 CALLS = {

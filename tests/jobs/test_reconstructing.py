@@ -203,6 +203,7 @@ def test_published_records_are_compared_with_the_truth(worlds: Worlds, commands:
     assert every["group"] == "all"
     assert 0 < every["agreement"] < 1
     assert every["persons"] > 1000
+    assert json.loads(out)["private"] is False
     code, _, err = risk("reconstruct", worlds.run("run.seed=1") / "release")
     assert code == 2
     assert "no truth to compare its records with" in err
