@@ -14,6 +14,7 @@ from pyarrow import csv
 from das.errors import InputError
 from das.files import atomic, rows_csv
 from das.files import codes as texts
+from das.model.codes import text
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.schema import Schema
@@ -58,34 +59,34 @@ def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
     ``lines.csv``."""
     out, words = [], []
     for level, lines in published.levels.items():
-        named = published.tables.lines(level).names
         tables = published.tables.tables[level]
         words += [(level, t.name, c, x) for t in tables for c, x in zip(t.columns, t.labels)]
-        codes = _codes(published.spine, level)
+        head, places = _places(published.spine, level)
+        header = (*head, *published.tables.lines(level).names)
         for name, values, none in (
-            (f"tables/{level}", lines.value, lines.value == WITHHELD),
+            (f"tables/{level}", lines.value, WITHHELD),
             (f"bounds/{level}_lower", lines.lower, None),
-            (f"bounds/{level}_upper", lines.upper, lines.upper >= UNBOUNDED),
+            (f"bounds/{level}_upper", lines.upper, UNBOUNDED),
         ):
-            columns = {
-                line: pa.array(values[:, i], mask=None if none is None else none[:, i])
-                for i, line in enumerate(named)
-            }
             path = folder / f"{name}.csv"
             atomic.make_folder(path.parent)
-            with atomic.file(path, 0o600) as draft:
-                csv.write_csv(pa.table(codes | columns), draft)
-            out.append(path)
-    header = ("level", "table", "line", "label")
-    return [*out, rows_csv.write(folder / "lines.csv", header, words)]
+            rows = zip(places, values.tolist(), strict=True)
+            out.append(
+                rows_csv.write(
+                    path, header, ((*p, *("" if v == none else v for v in row)) for p, row in rows)
+                )
+            )
+    return [*out, rows_csv.write(folder / "lines.csv", ("level", "table", "line", "label"), words)]
 
 
-def _codes(spine: Spine, level: str) -> dict[str, pa.Array]:
-    """The GEOID of each place, or its code where it has none; and its name."""
+def _places(spine: Spine, level: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
+    """How the columns of places are named; and the GEOID of each place, or its code where it has
+    none, and its name."""
     geoids, codes = spine.geoids(level), spine.codes[spine.index(level)]
-    named = {_CODES[0]: geoids} if (geoids != b"").all() else {_CODES[1]: codes}
-    names = {"NAME": pa.array(spine.names[spine.index(level)].tolist(), pa.string())}
-    return {k: texts.column(v) for k, v in named.items()} | names
+    known = bool((geoids != b"").all())
+    names = spine.names[spine.index(level)].tolist()
+    coded = text(geoids if known else codes).tolist()
+    return (_CODES[0 if known else 1], "NAME"), list(zip(coded, names, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
