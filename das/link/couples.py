@@ -27,7 +27,7 @@ _FAR = 1e4
 _AWAY = 8.0
 #: Partners of this age and over are published apart.
 _OLD = 65
-#: Men are so many years older, in opposite-sex couples.
+#: Years that men are older than women in opposite-sex couples.
 _OLDER = 2.0
 #: What it costs that a householder living alone is in a couple.
 _ALONE = 0.5

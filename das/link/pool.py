@@ -26,7 +26,7 @@ _WEIGHTS = {
     "children": 1.5,
     "minor": 1.0,
 }
-#: A household of 7 or more can have so many more persons.
+#: The most persons that a household of 7 or more can have above 7.
 EXTRA = 3
 _FAR = 1e6
 

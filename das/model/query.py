@@ -21,7 +21,7 @@ from das.model.labels import BESIDE, ENGLISH, HeadingWords
 
 #: Up to this many cells, answers are computed once; beyond, only when they are needed.
 FEW_CELLS = 1 << 16
-#: Of a large schema, answers of all cells are computed if a part of them, one in so many, is wanted.
+#: Answers of all cells of a large schema are computed if at least one cell in four is wanted.
 MOST_OF = 4
 
 

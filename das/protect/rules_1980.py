@@ -35,7 +35,7 @@ from das.tables import Table, table
 
 #: The tables by race, all persons and adults, of each schema that has them.
 _BY_RACE = {"sf1": ("P8", "P9", "P10", "P11"), "pl94": ("P1", "P2", "P3", "P4")}
-#: Counts of a race up to this are printed as 0, and a place of up to so many has no other table.
+#: Counts of a race up to FEW are printed as 0; places of up to SMALL persons have no other table.
 FEW, SMALL = 2, 14
 _ADULT: Where = {"votingage": ("18-and-over",)}
 

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from typing import Any, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError
 
 from das.errors import DasError, SpecError
 
@@ -35,7 +34,7 @@ def built(kind: type[Value], given: Mapping[str, Any], where: str) -> Value:
     for name, field in known.items():
         if name in given:
             try:
-                values[name] = _adapter(hints[name]).validate_python(given[name])
+                values[name] = _adapter(hints[name]).validate_python(_tuples(given[name]))
             except ValidationError as error:
                 faults += [
                     f"{name}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
@@ -51,11 +50,13 @@ def built(kind: type[Value], given: Mapping[str, Any], where: str) -> Value:
 
 
 def _adapter(hint: Any) -> TypeAdapter[Any]:
-    """Strict where a wrong type would be read as another, such as "3" for 3."""
-    try:
-        return TypeAdapter(hint, config=ConfigDict(strict=False, arbitrary_types_allowed=True))
-    except PydanticSchemaGenerationError:  # pragma: no cover - a field that no key can have
-        return TypeAdapter(Any)
+    """Strict: "3" is not 3, and true is not 1."""
+    return TypeAdapter(hint, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+
+
+def _tuples(value: Any) -> Any:
+    """The lists of a configuration as tuples, which a frozen value has."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _unknown(key: str, known: list[str]) -> str:

@@ -204,6 +204,8 @@ def test_published_records_are_compared_with_the_truth(worlds: Worlds, commands:
     assert 0 < every["agreement"] < 1
     assert every["persons"] > 1000
     assert json.loads(out)["private"] is False
+    code, _, err = risk("reconstruct", worlds.run("run.seed=1"), "--out", "guess")
+    assert (code, "there is no guess to write" in err) == (2, True)
     code, _, err = risk("reconstruct", worlds.run("run.seed=1") / "release")
     assert code == 2
     assert "no truth to compare its records with" in err

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from das.errors import SpecError
-from das.protect.registry import METHODS, method_of
+from das.protect.own_method import own_method
+from das.protect.registry import METHODS
+from das.spec.settings import built
 from tests.protect.people import records, tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,19 +26,20 @@ def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_study_names_its_file(tmp_path: Path) -> None:
     (tmp_path / "ranges.py").write_text(BLOCKS[0], encoding="utf-8")
-    settings = {"method": "ranges.py:Ranges", "starts": [0, 2, 5]}
-    method = method_of(settings, folder=tmp_path)
+    kind = own_method("ranges.py:Ranges", tmp_path, "m")
+    method = built(kind, {"starts": [0, 2, 5]}, "m")
     shown = method.published(records(), tables(), b"k").levels["Block"]
     assert set(shown.lower.ravel()) == {0, 2, 5}
     assert method.label == "ranges"
+    with pytest.raises(SpecError, match="did you mean 'starts'"):
+        built(kind, {"starts": [0, 2, 5], "start": 3}, "m")
     for wrong, message in (
-        ({"method": "rings.py:Ranges"}, "there is no file"),
-        ({"method": "ranges.py:Rings"}, "has no method 'Rings'"),
-        ({"method": "ranges.py:LevelLines"}, "has no method 'LevelLines'"),
-        ({**settings, "start": 3}, "do you mean starts"),
+        ("rings.py:Ranges", "there is no file"),
+        ("ranges.py:Rings", "has no method 'Rings'"),
+        ("ranges.py:LevelLines", "has no method 'LevelLines'"),
     ):
         with pytest.raises(SpecError, match=message):
-            method_of(wrong, folder=tmp_path)
+            own_method(wrong, tmp_path, "m")
 
 
 def test_the_page_has_every_method_with_its_parameters() -> None:

@@ -6,21 +6,22 @@ import pytest
 
 from das.errors import SpecError
 from das.protect.cell_key import CellKey
-from das.protect.registry import METHODS, method_of
+from das.protect.registry import METHODS
 from das.protect.swapping import Swapping
+from das.spec.settings import built
 from tests.protect.people import records, tables
 
 
 def test_parameters_of_a_table() -> None:
-    assert method_of({"method": "cell-key", "D": 5, "V": 2, "js": 2}) == CellKey(5, 2, 2)
-    spelled = {"method": "swapping", "match": ["votingage"], "reach": [1], "rate": 0.1}
-    assert method_of(spelled) == Swapping(0.1, ("votingage",), reach=(1,))
+    assert built(CellKey, {"D": 5, "V": 2, "js": 2}, "m") == CellKey(5, 2, 2)
+    spelled = {"match": ["votingage"], "reach": [1], "rate": 0.1}
+    assert built(Swapping, spelled, "m") == Swapping(0.1, ("votingage",), reach=(1,))
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_each_method_has_its_name_a_label_and_tables(name: str) -> None:
     given = {"coarsening": {"threshold": 5}}.get(name, {})
-    method = method_of({"method": name, **given})
+    method = built(METHODS[name], given, "m")
     assert method.name == name
     assert method.label
     assert isinstance(method.random, bool)
@@ -29,20 +30,18 @@ def test_each_method_has_its_name_a_label_and_tables(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("name", "given", "message"),
     [
-        ({"method": "magic"}, "it can be none, swapping"),
-        ({}, "method is None"),
-        ({"method": "cell-key", "d": 5}, "unknown key 'd'"),
-        ({"method": "none", "base": 3}, "it has no key"),
-        ({"method": "rounding", "bse": 3}, "do you mean base"),
-        ({"method": "rounding", "base": "3"}, "it must be an integer"),
-        ({"method": "rounding", "base": True}, "it must be an integer"),
-        ({"method": "swapping", "match": "votingage"}, "a list of texts"),
-        ({"method": "swapping", "reach": ["far"]}, "a list of numbers"),
-        ({"method": "coarsening", "level": 3}, "it must be a text"),
+        ("cell-key", {"d": 5}, "d: unknown key"),
+        ("none", {"base": 3}, "known keys: none"),
+        ("rounding", {"bse": 3}, "did you mean 'base'"),
+        ("rounding", {"base": "3"}, "base: Input should be a valid integer"),
+        ("rounding", {"base": True}, "base: Input should be a valid integer"),
+        ("swapping", {"match": "votingage"}, "match: Input should be a valid tuple"),
+        ("swapping", {"reach": ["far"]}, "reach: Input should be a valid number"),
+        ("coarsening", {"level": 3}, "level: Input should be a valid string"),
     ],
 )
-def test_refusals(settings: dict[str, object], message: str) -> None:
+def test_refusals(name: str, given: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        method_of(settings, "method 2")
+        built(METHODS[name], given, "method 2")
