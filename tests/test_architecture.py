@@ -408,6 +408,13 @@ def beyond(modules: set[str]) -> set[str]:
     }
 
 
+def test_an_attack_cannot_reach_records() -> None:
+    """It sees what a method publishes, not whom it protects."""
+    records = {"das.model.confidential", "das.protect.method", "das.protect.study_records"}
+    assert not reach("das.risk.reconstruction", packages=False) & records
+    assert records <= reach("das.protect.swapping", packages=False)
+
+
 def test_the_readers_are_found() -> None:
     known = {
         "das.files.readers.pl94_2010",
