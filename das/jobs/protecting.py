@@ -36,6 +36,13 @@ def study_of_method(
         resolved = load_study(study)
     else:
         assert data is not None
+        if data.is_file():
+            raise UserError(
+                "is a file, not a folder of linked records",
+                where=f"--data {data}",
+                remedy=f"for a table of persons: das frontier init --data {data.name} --out"
+                " study.toml, then --study study.toml",
+            )
         resolved = resolved_study(draft_of_linked("linked", data, points), "--data")
     given: dict[str, Any] = {}
     for item in settings:

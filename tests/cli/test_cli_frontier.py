@@ -92,6 +92,7 @@ def test_what_is_wrong_is_one_message(folder: Path) -> None:
         (("frontier", study, "--out", folder / "x", "--set", "sample.unit=2"), "did you mean 'units'?"),
         (("frontier", folder / "none.toml", "--out", folder / "x"), "das frontier init"),
         (("protect", "rounding", "--out", folder / "x"), "name the records"),
+        (("protect", "rounding", "--data", study, "--out", folder / "x"), "a file, not a folder"),
         (("protect", "rounding", "--study", study, "--out", folder / "x", "--set", "bas=3"),
          "did you mean 'base'?"),
         (("frontier", "init", "--data", folder / "people.csv", "--household", "hh",
