@@ -21,7 +21,8 @@ from das.files.release import linked_population
 from das.files.run.run_directory import RunDirectory
 from das.link.averages import AverageRow, average_rows
 from das.link.fields import household_attributes, type_fields
-from das.link.linking import link_tract
+from das.link.linking import link_tract, settled
+from das.link.totals import CELLS, shares
 from das.link.population import LinkedPopulation, joined, tracts
 from das.model.agreement_rows import AgreementRow
 from das.model.dhc.household_types import ATTRIBUTE, TYPES, label
@@ -47,6 +48,7 @@ EXAMPLES = 8
 BEFORE, AFTER = "published", "linked"
 #: The level whose units are linked one by one.
 TRACT = "Tract"
+TURNS = 2
 _NOTE = (
     "Everything in this folder is synthetic: no household is a real one. Who lives with whom"
     " follows from published counts and from what is plausible. Nothing is known about who"
@@ -138,7 +140,20 @@ def linked_counts(
     for part in in_order(pool, link_tract, todo):
         done.append(part)
         progress.advance()
+    above = np.asarray(spine.parent[spine.index(TRACT)])
+    shift = np.zeros((len(todo), CELLS))
+    for turn in range(2, 2 + TURNS):
+        shift -= shares(np.stack([part.over for part in done]), above, np.array([len(p.cell) for p in done]))
+        progress.stage("link", len(todo))
+        again, done = zip(todo, done, shift, [turn] * len(todo), strict=True), []
+        for part in in_order(pool, _settled, list(again)):
+            done.append(part)
+            progress.advance()
     return joined(done, counts, groups)
+
+
+def _settled(given):
+    return settled(*given)
 
 
 def places(spine: Spine) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,172 @@
+"""A linked tract while it changes: members, what they add up to, and how far that is from what is
+published."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from das.link.composition import (
+    COUNTED,
+    SIZE,
+    Householders,
+    attributes,
+    counted,
+)
+from das.link.couples import age_gap
+from das.link.fields import Floats, Ints
+from das.link.people import HomePersons
+from das.link.totals import (
+    CELLS,
+    FAMILIES,
+    Totals,
+    added,
+    age_classes,
+    household_index,
+    person_index,
+)
+from das.model.dhc.members import HEADS, LEVEL, OWN, PARENTS, PARTNERS
+
+#: The first relationship of those who are no householders.
+FIRST = HEADS[1] + 1
+_IN_LAW, _GRANDCHILD = LEVEL["child-in-law"], LEVEL["grandchild"]
+#: What years between generations cost, and couples that are far apart.
+_YEARS, _CLOSE = (12, 14, 16), np.array([60.0, 6.0, 3.0, 0.0])
+_COUPLE, _USUAL = 0.4, 2.0
+_NO_AGE = 1000
+
+
+class LinkedTract:
+    """Persons of a tract in households, which :mod:`das.link.moves` change."""
+
+    def __init__(
+        self,
+        people: HomePersons,
+        household: Ints,
+        of: tuple[Householders, Ints],
+        tenure: Ints,
+        group: Ints,
+        totals: Totals,
+    ) -> None:
+        self.people, self.home = people, household.copy()
+        self.relgq, self.age, self.cls = people.relgq.copy(), people.age, age_classes(people.age)
+        self.fixed, head = of
+        self.head, self.tenure = head, tenure.copy()
+        self.head_age = people.age[head]
+        self.block = people.block[head]
+        self.group = group[self.block]
+        homes = len(tenure)
+        self.counts = counted(people, household, homes)
+        self.index, _ = self.after(np.arange(homes), self.counts, self.tenure)
+        groups = len(totals.wanted) - 1
+        held = added(self.index, self.group, groups)
+        there = person_index()[self.relgq, self.cls]
+        held += added(there, self.group[household], groups)
+        self.weight = np.pad(totals.weight, ((0, 0), (0, 1)))
+        self.over = np.pad(held - totals.wanted, ((0, 0), (0, 1)))
+        self.is_head = np.zeros(len(people), dtype=bool)
+        self.is_head[head] = True
+        self._order()
+
+    def _order(self) -> None:
+        """Who is what, for random choices by block."""
+        self.others = np.flatnonzero(~self.is_head)
+        blocks = int(self.block.max()) + 1
+        order = np.argsort(self.people.block[self.others], kind="stable")
+        self.others = self.others[order]
+        self._start = np.searchsorted(self.people.block[self.others], np.arange(blocks + 1))
+        self._homes = np.argsort(self.block, kind="stable")
+        self._first = np.searchsorted(self.block[self._homes], np.arange(blocks + 1))
+
+    @property
+    def members(self) -> Ints:
+        """Those who are neither householders nor partners."""
+        return self.others[self.relgq[self.others] >= FIRST + len(PARTNERS)]
+
+    def after(self, home: Ints, counts: Ints, tenure: Ints) -> tuple[Ints, np.ndarray]:
+        """The cells of households with other members, and whether there can be such."""
+        of, able = attributes(counts, self.fixed, home, tenure)
+        return household_index(of), able
+
+    def prices(self) -> tuple[Floats, Floats]:
+        """What one more and one less of each cell change, ``(groups, CELLS + 1)``."""
+        more, less = self.weight * (2 * self.over + 1), self.weight * (1 - 2 * self.over)
+        return more[1:] + more[0], less[1:] + less[0]
+
+    def change(
+        self, home: Ints, now: Ints, then: Ints, prices: tuple[Floats, Floats]
+    ) -> Floats:
+        """How cells that change from ``now`` to ``then``, ``(moves, families)``, change the
+        distance."""
+        g = self.group[home][:, None]
+        return np.asarray(
+            np.where(now == then, 0.0, prices[0][g, then] + prices[1][g, now]).sum(axis=1)
+        )
+
+    def implausible(self, person: Ints, home: Ints, label: Ints) -> Floats:
+        """What it costs that persons have a relationship in a household; infinite where it cannot
+        be."""
+        person, home, label = np.broadcast_arrays(person, home, label)
+        gap = self.head_age[home] - self.age[person]
+        out = np.zeros(gap.shape)
+        for labels, years in (
+            ((*OWN, _IN_LAW), gap),
+            (PARENTS, -gap),
+            ((_GRANDCHILD,), gap - 16),
+        ):
+            at = np.isin(label, labels)
+            out[at] = _CLOSE[np.searchsorted(_YEARS, years[at], side="right")]
+        at = np.isin(label, PARTNERS)
+        head, other = self.head[home[at]], person[at]
+        same = np.isin(label[at], (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"]))
+        sex = self.people.sex
+        fits = (same == (sex[head] == sex[other])) & (self.age[other] >= 18)
+        out[at] = np.where(fits, _COUPLE * age_gap(self.people, head, other), 1e3)
+        return out
+
+    def becoming(self, person: Ints, home: Ints, label: Ints) -> Floats:
+        """The same where it is new: most couples cost nothing."""
+        out = self.implausible(person, home, label)
+        couple = np.isin(label, PARTNERS)
+        return np.asarray(np.where(couple, np.maximum(out - _USUAL, 0.0), out))
+
+    def random_home(self, rng: np.random.Generator, block: Ints) -> Ints:
+        many = self._first[block + 1] - self._first[block]
+        return self._homes[self._first[block] + (rng.random(len(block)) * many).astype(np.int64)]
+
+    def random_other(self, rng: np.random.Generator, block: Ints) -> Ints:
+        many = self._start[block + 1] - self._start[block]
+        return self.others[self._start[block] + (rng.random(len(block)) * many).astype(np.int64)]
+
+    def pairs_of_homes(
+        self, rng: np.random.Generator, tries: int, area: Ints
+    ) -> tuple[Ints, Ints]:
+        """Random pairs of households of one block or block group."""
+        order = np.argsort(area, kind="stable")
+        first = np.searchsorted(area[order], np.arange(int(area.max()) + 2))
+        i = np.repeat(np.arange(len(area)), tries)
+        many = first[area[i] + 1] - first[area[i]]
+        j = order[first[area[i]] + (rng.random(len(i)) * many).astype(np.int64)]
+        keep = i != j
+        return i[keep], j[keep]
+
+    def core(self) -> Ints:
+        """What householders and partners alone add up to."""
+        who = np.flatnonzero(self.relgq < FIRST + len(PARTNERS))
+        now = self.people.labelled(self.relgq).some(who)
+        return counted(now, self.home[who], len(self.counts))
+
+    def spans(self) -> tuple[Ints, Ints, Ints]:
+        """Of each household the age of its oldest child, of its youngest parent, and of its oldest
+        grandchild."""
+        homes = len(self.counts)
+        out = []
+        for labels, sign in (((*OWN, _IN_LAW), 1), (PARENTS, -1), ((_GRANDCHILD,), 1)):
+            who = np.flatnonzero(np.isin(self.relgq, labels))
+            found = np.full(homes, -_NO_AGE)
+            np.maximum.at(found, self.home[who], sign * self.age[who])
+            out.append(sign * found)
+        return out[0], out[1], out[2]
+
+    @property
+    def distance(self) -> float:
+        return float((self.weight * self.over**2).sum())
