@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 
+from das.link.counted import age_class, race7
 from das.link.fields import Ints
 from das.link.householders import possible_ages
 from das.link.people import HomePersons
@@ -75,14 +76,24 @@ def possible_labels() -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Householders(Frozen):
-    """What stays of households: ``sex``, ``age``, origin and race of their householders, each
-    ``(households,)``; classes are those of ``dhch``."""
+class HeadLevels(Frozen):
+    """What each person would give a household as its householder: ``sex``, class of age, origin and
+    race, ``(persons,)``, as in ``dhch``."""
 
     sex: Ints
     hhage: Ints
     hisp: Ints
     race: Ints
+
+    @staticmethod
+    def of(people: HomePersons) -> HeadLevels:
+        """Nobody under 15 can be one; their class is the first."""
+        return HeadLevels(
+            people.sex,
+            np.maximum(age_class(people.age), 0),
+            people.hispanic,
+            race7()[people.cenrace],
+        )
 
 
 def counted(people: HomePersons, household: Ints, homes: int) -> Ints:
@@ -93,10 +104,11 @@ def counted(people: HomePersons, household: Ints, homes: int) -> Ints:
 
 
 def attributes(
-    counts: Ints, head: Householders, home: Ints, tenure: Ints
+    counts: Ints, levels: HeadLevels, head: Ints, tenure: Ints
 ) -> tuple[Mapping[str, Ints], np.ndarray]:
     """The attributes of ``dhch`` of households, and whether there can be such. ``counts``,
-    ``(..., COUNTED)``; ``home``, their number, and ``tenure`` broadcast to ``(...)``."""
+    ``(..., COUNTED)``; the numbers of their householders, ``head``, and ``tenure`` broadcast to
+    ``(...)``."""
     n = counts
     some = n > 0
     couple = np.where(
@@ -118,10 +130,10 @@ def attributes(
         np.minimum(n[..., SIZE], 7),
     ]
     of = {
-        "sex": np.broadcast_to(head.sex[home], kind.shape),
-        "hhage": np.broadcast_to(head.hhage[home], kind.shape),
-        "hisp": np.broadcast_to(head.hisp[home], kind.shape),
-        "race": np.broadcast_to(head.race[home], kind.shape),
+        "sex": np.broadcast_to(levels.sex[head], kind.shape),
+        "hhage": np.broadcast_to(levels.hhage[head], kind.shape),
+        "hisp": np.broadcast_to(levels.hisp[head], kind.shape),
+        "race": np.broadcast_to(levels.race[head], kind.shape),
         "elderly": some[..., OLD60].astype(np.int64) + some[..., OLD65] + some[..., OLD75],
         TENURE.name: np.broadcast_to(tenure, kind.shape),
         ATTRIBUTE: np.maximum(kind, 0),

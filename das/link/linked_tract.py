@@ -8,7 +8,7 @@ import numpy as np
 from das.link.composition import (
     COUNTED,
     SIZE,
-    Householders,
+    HeadLevels,
     attributes,
     counted,
 )
@@ -33,6 +33,7 @@ _IN_LAW, _GRANDCHILD = LEVEL["child-in-law"], LEVEL["grandchild"]
 _YEARS, _CLOSE = (12, 14, 16), np.array([60.0, 6.0, 3.0, 0.0])
 _COUPLE, _USUAL = 0.4, 2.0
 _NO_AGE = 1000
+WRONG = 30.0
 
 
 class LinkedTract:
@@ -42,34 +43,32 @@ class LinkedTract:
         self,
         people: HomePersons,
         household: Ints,
-        of: tuple[Householders, Ints],
         tenure: Ints,
         group: Ints,
         totals: Totals,
     ) -> None:
         self.people, self.home = people, household.copy()
         self.relgq, self.age, self.cls = people.relgq.copy(), people.age, age_classes(people.age)
-        self.fixed, head = of
-        self.head, self.tenure = head, tenure.copy()
-        self.head_age = people.age[head]
-        self.block = people.block[head]
+        self.levels = HeadLevels.of(people)
+        head = np.flatnonzero(np.isin(people.relgq, HEADS))
+        self.head = head[np.argsort(household[head])]
+        self.tenure = tenure.copy()
+        self.block = people.block[self.head]
         self.group = group[self.block]
         homes = len(tenure)
         self.counts = counted(people, household, homes)
-        self.index, _ = self.after(np.arange(homes), self.counts, self.tenure)
+        self.index, _ = self.after(self.head, self.counts, self.tenure)
         groups = len(totals.wanted) - 1
         held = added(self.index, self.group, groups)
         there = person_index()[self.relgq, self.cls]
         held += added(there, self.group[household], groups)
         self.weight = np.pad(totals.weight, ((0, 0), (0, 1)))
         self.over = np.pad(held - totals.wanted, ((0, 0), (0, 1)))
-        self.is_head = np.zeros(len(people), dtype=bool)
-        self.is_head[head] = True
-        self._order()
+        self.order()
 
-    def _order(self) -> None:
+    def order(self) -> None:
         """Who is what, for random choices by block."""
-        self.others = np.flatnonzero(~self.is_head)
+        self.others = np.flatnonzero(~np.isin(self.relgq, HEADS))
         blocks = int(self.block.max()) + 1
         order = np.argsort(self.people.block[self.others], kind="stable")
         self.others = self.others[order]
@@ -82,9 +81,9 @@ class LinkedTract:
         """Those who are neither householders nor partners."""
         return self.others[self.relgq[self.others] >= FIRST + len(PARTNERS)]
 
-    def after(self, home: Ints, counts: Ints, tenure: Ints) -> tuple[Ints, np.ndarray]:
+    def after(self, head: Ints, counts: Ints, tenure: Ints) -> tuple[Ints, np.ndarray]:
         """The cells of households with other members, and whether there can be such."""
-        of, able = attributes(counts, self.fixed, home, tenure)
+        of, able = attributes(counts, self.levels, head, tenure)
         return household_index(of), able
 
     def prices(self) -> tuple[Floats, Floats]:
@@ -102,11 +101,14 @@ class LinkedTract:
             np.where(now == then, 0.0, prices[0][g, then] + prices[1][g, now]).sum(axis=1)
         )
 
-    def implausible(self, person: Ints, home: Ints, label: Ints) -> Floats:
-        """What it costs that persons have a relationship in a household; infinite where it cannot
-        be."""
-        person, home, label = np.broadcast_arrays(person, home, label)
-        gap = self.head_age[home] - self.age[person]
+    def implausible(
+        self, person: Ints, home: Ints, label: Ints, head: Ints | None = None
+    ) -> Floats:
+        """What it costs that persons have a relationship in a household, perhaps under another
+        ``head``. Above :data:`WRONG` it cannot be."""
+        head = self.head[home] if head is None else head
+        person, head, label = np.broadcast_arrays(person, head, label)
+        gap = self.age[head] - self.age[person]
         out = np.zeros(gap.shape)
         for labels, years in (
             ((*OWN, _IN_LAW), gap),
@@ -116,7 +118,7 @@ class LinkedTract:
             at = np.isin(label, labels)
             out[at] = _CLOSE[np.searchsorted(_YEARS, years[at], side="right")]
         at = np.isin(label, PARTNERS)
-        head, other = self.head[home[at]], person[at]
+        head, other = head[at], person[at]
         same = np.isin(label[at], (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"]))
         sex = self.people.sex
         fits = (same == (sex[head] == sex[other])) & (self.age[other] >= 18)
@@ -154,6 +156,13 @@ class LinkedTract:
         who = np.flatnonzero(self.relgq < FIRST + len(PARTNERS))
         now = self.people.labelled(self.relgq).some(who)
         return counted(now, self.home[who], len(self.counts))
+
+    def partner(self) -> Ints:
+        """The partner in each household, or -1."""
+        out = np.full(len(self.head), -1)
+        who = np.flatnonzero(np.isin(self.relgq, PARTNERS))
+        out[self.home[who]] = who
+        return out
 
     def spans(self) -> tuple[Ints, Ints, Ints]:
         """Of each household the age of its oldest child, of its youngest parent, and of its oldest

@@ -15,7 +15,6 @@ import numpy as np
 from das.errors import InputError
 from das.link import relationships
 from das.link.counted import unit_counts
-from das.link.composition import Householders
 from das.link.couples import matched
 from das.link.fields import Floats, Ints, household_attributes
 from das.link.group import GroupHomes, GroupLink, link_group, renumbered, with_householders
@@ -194,16 +193,14 @@ def settled(given: TractInput, homes: LinkedHomes, shift: Floats, turn: int) -> 
         return homes
     people, household = homes.people, homes.household
     of = household_attributes(homes.cell)
-    head = np.flatnonzero(np.isin(people.relgq, HEADS))
-    fixed = Householders(of["sex"], of["hhage"], of["hisp"], of["race"])
     totals = published_totals(HomePersons.of(given.persons), given.households, given.group)
     tract = LinkedTract(
-        people, household, (fixed, head), of[TENURE.name], given.group, totals.shifted(shift)
+        people, household, of[TENURE.name], given.group, totals.shifted(shift)
     )
     seed = np.frombuffer(given.seed, dtype=np.uint32)
     steered(tract, np.random.default_rng([*seed, turn]), FIRST_SWEEPS if turn == 1 else MORE_SWEEPS)
     relgq = tract.relgq.copy()
-    relgq[head] = np.where(np.bincount(tract.home) == 1, *HEADS)
+    relgq[tract.head] = np.where(np.bincount(tract.home) == 1, *HEADS)
     people, cell = made_possible(people.labelled(relgq), tract.home, tract.tenure)
     order = np.lexsort((people.age * -1, people.relgq, tract.home))
     return replace(

@@ -12,9 +12,9 @@ import numpy as np
 
 from das.link.composition import COUNTED, attributes, contributions, possible_labels
 from das.link.fields import Floats, Ints
-from das.link.linked_tract import FIRST, LinkedTract
+from das.link.linked_tract import FIRST, WRONG, LinkedTract
 from das.link.totals import CELLS, RELATIONS, household_index, person_index
-from das.model.dhc.members import LEVEL
+from das.model.dhc.members import HEADS, LEVEL
 from das.model.frozen import Frozen
 
 _KEPT = 3
@@ -41,13 +41,14 @@ class Moves(Frozen):
     labels: Ints
     to: Ints
     cost: Floats
+    heads: Ints
     members: bool = False
 
     def some(self, which: Ints) -> Moves:
         return Moves(
             *(
                 getattr(self, name)[which]
-                for name in ("homes", "counts", "tenure", "persons", "labels", "to", "cost")
+                for name in ("homes", "counts", "tenure", "persons", "labels", "to", "cost", "heads")
             ),
             members=self.members,
         )
@@ -61,7 +62,7 @@ def relabelled(of: LinkedTract) -> Moves:
     label = np.arange(FIRST, RELATIONS)
     cost = of.becoming(who[:, None], home[:, None], label[None, :])
     able = possible_labels()[label][:, of.age[who]].T & (label[None, :] != now[:, None])
-    able &= cost < 30
+    able &= cost < WRONG
     n, j = np.nonzero(able)
     person, to = who[n], label[j]
     h = of.home[person]
@@ -82,6 +83,7 @@ def _one(
         np.stack([label, none], 1),
         np.stack([home, none], 1),
         cost,
+        of.head[np.stack([home, home], 1)],
     )
 
 
@@ -101,6 +103,7 @@ def tenures(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
         none,
         none,
         cost,
+        of.head[np.stack([i, j], 1)],
     )
 
 
@@ -128,6 +131,7 @@ def moved(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
         np.stack([label, none], 1),
         np.stack([to, none], 1),
         cost,
+        of.head[np.stack([h, to], 1)],
     )
 
 
@@ -163,6 +167,7 @@ def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
         np.stack([new_p, new_q], 1),
         np.stack([k, h], 1),
         cost,
+        of.head[homes],
     )
 
 
@@ -172,7 +177,7 @@ def members(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     core = of.core()
     other = of.counts - core
     oldest, youngest, grand = of.spans()
-    a, b = of.head_age[i], of.head_age[j]
+    a, b = of.age[of.head[i]], of.age[of.head[j]]
     keep = (other[i] != other[j]).any(axis=1)
     for x, y in ((a, j), (b, i)):
         keep &= (x - oldest[y] >= 16) & (youngest[y] - x >= 16) & (x - grand[y] >= 32)
@@ -181,7 +186,51 @@ def members(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     counts = np.stack([core[i] + other[j], core[j] + other[i]], 1)
     none = np.full((len(i), 2), -1)
     return Moves(
-        homes, counts, of.tenure[homes], none, none, none, np.zeros(len(i)), members=True
+        homes, counts, of.tenure[homes], none, none, none, np.zeros(len(i)), of.head[homes], members=True
+    )
+
+
+def heads(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+    """A householder and someone else of the block, of the same household perhaps, change places and
+    relationships."""
+    h = np.repeat(np.arange(len(of.head)), tries)
+    p = of.head[h]
+    q = of.random_other(rng, of.block[h])
+    q = np.where(rng.random(len(h)) < 0.5, of.partner()[h], q)
+    keep = q >= 0
+    h, p, q = h[keep], p[keep], q[keep]
+    k, new = of.home[q], of.relgq[q]
+    same, partner = h == k, of.partner()[h]
+    cost = of.implausible(p, k, new, np.where(same, q, of.head[k]))
+    cost -= of.implausible(q, k, new, np.where(same, p, of.head[k]))
+    couple = (partner >= 0) & (partner != q)
+    spouse = np.maximum(partner, 0)
+    kind = of.relgq[spouse]
+    cost += np.where(couple, of.implausible(spouse, h, kind, q), 0.0)
+    cost -= np.where(couple, of.implausible(spouse, h, kind), 0.0)
+    oldest, youngest, grand = of.spans()
+    age = of.age[q]
+    fits = (age - oldest[h] >= 16) & (youngest[h] - age >= 16) & (age - grand[h] >= 32)
+    inside = same & (new < FIRST + 4)
+    keep = (age >= 18) & fits & possible_labels()[new, of.age[p]] & (~same | inside)
+    keep &= cost < WRONG
+    h, p, q, k, new, same, cost = (x[keep] for x in (h, p, q, k, new, same, cost))
+    con, a, b = contributions(), of.cls[p], of.cls[q]
+    first, second = con[HEADS[1], a], con[HEADS[1], b]
+    there = con[new, a] - con[new, b]
+    counts = np.stack(
+        [of.counts[h] - first + second + same[:, None] * there, of.counts[k] + there], 1
+    )
+    homes = np.stack([h, np.where(same, -1, k)], 1)
+    return Moves(
+        homes,
+        counts,
+        of.tenure[homes],
+        np.stack([p, q], 1),
+        np.stack([new, np.full(len(q), HEADS[1])], 1),
+        np.stack([k, h], 1),
+        cost,
+        np.stack([q, of.head[k]], 1),
     )
 
 
@@ -193,7 +242,9 @@ def best(of: LinkedTract, moves: Moves, prices: tuple[Floats, Floats], least: fl
     for side in (0, 1):
         home = moves.homes[:, side]
         there = np.flatnonzero(home >= 0)
-        index, fits = of.after(home[there], moves.counts[there, side], moves.tenure[there, side])
+        index, fits = of.after(
+            moves.heads[there, side], moves.counts[there, side], moves.tenure[there, side]
+        )
         gain[there] += of.change(home[there], of.index[home[there]], index, prices)
         able[there] &= fits
         person = moves.persons[:, side]

@@ -16,11 +16,11 @@ from das.link.fields import Floats, Ints
 from das.link.linked_tract import FIRST, LinkedTract
 from das.link.moves import Moves
 from das.link.totals import person_index
-from das.model.dhc.members import PARTNERS
+from das.model.dhc.members import HEADS, PARTNERS
 
 FIRST_SWEEPS, MORE_SWEEPS = 6, 2
 _LEAST = 0.2
-_TRIES = {"tenures": 6, "moved": 4, "exchanged": 4, "members": 6}
+_TRIES = {"tenures": 6, "moved": 4, "exchanged": 4, "members": 6, "heads": 6}
 
 
 def steered(of: LinkedTract, rng: np.random.Generator, sweeps: int) -> None:
@@ -39,7 +39,7 @@ def _made(of: LinkedTract, found: Moves) -> int:
     touched = np.zeros(len(of.counts), dtype=bool)
     made = 0
     after = [
-        of.after(np.maximum(good.homes[:, s], 0), good.counts[:, s], good.tenure[:, s])[0]
+        of.after(good.heads[:, s], good.counts[:, s], good.tenure[:, s])[0]
         for s in (0, 1)
     ]
     for i in range(len(good.homes)):
@@ -57,6 +57,7 @@ def _made(of: LinkedTract, found: Moves) -> int:
             for _, h in homes:
                 touched[h] = True
             made += 1
+    of.order()
     return made
 
 
@@ -88,6 +89,7 @@ def _apply(
     of: LinkedTract, good: Moves, after: list[Ints], i: int, homes: list[tuple[int, int]]
 ) -> None:
     for s, h in homes:
+        of.head[h] = good.heads[i, s]
         of.counts[h], of.tenure[h], of.index[h] = (
             good.counts[i, s],
             good.tenure[i, s],
@@ -99,6 +101,6 @@ def _apply(
             of.relgq[p], of.home[p] = good.labels[i, s], good.to[i, s]
     if good.members:
         a, b = homes[0][1], homes[1][1]
-        who = np.flatnonzero(((of.home == a) | (of.home == b)) & ~of.is_head)
+        who = np.flatnonzero(((of.home == a) | (of.home == b)) & ~np.isin(of.relgq, HEADS))
         who = who[of.relgq[who] >= FIRST + len(PARTNERS)]
         of.home[who] = np.where(of.home[who] == a, b, a)

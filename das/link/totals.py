@@ -59,8 +59,8 @@ _AXES = {
 _HOUSEHOLDS: tuple[tuple[tuple[str, ...], float], ...] = (
     (("partner", "own", "sex", "owned"), 1.0),
     (("couple", "hisp", "owned"), 1.0),
-    (("multig", "hisp", "owned"), 0.5),
-    (("hisp", "race", "owned"), 0.5),
+    (("multig", "hisp", "owned"), 1.0),
+    (("hisp", "race", "owned"), 0.8),
     (("relatives", "partner", "any own", "sex", "alone"), 0.2),
     (("size", "relatives", "owned"), 0.1),
     (("age", "relatives", "owned"), 0.1),
