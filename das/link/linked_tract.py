@@ -137,7 +137,8 @@ class LinkedTract:
 
     def random_other(self, rng: np.random.Generator, block: Ints) -> Ints:
         many = self._start[block + 1] - self._start[block]
-        return self.others[self._start[block] + (rng.random(len(block)) * many).astype(np.int64)]
+        at = self._start[block] + (rng.random(len(block)) * many).astype(np.int64)
+        return np.where(many > 0, np.append(self.others, -1)[at], -1)
 
     def pairs_of_homes(
         self, rng: np.random.Generator, tries: int, area: Ints

@@ -21,7 +21,7 @@ from das.link.group import GroupHomes, GroupLink, link_group, renumbered, with_h
 from das.link.linked_tract import LinkedTract
 from das.link.people import HomePersons, grown_up, households_of
 from das.link.possible import made_possible
-from das.link.steering import FIRST_SWEEPS, MORE_SWEEPS, steered
+from das.link.steering import steered
 from das.link.ties import OccupiedBounds, consistent
 from das.link.totals import CELLS, published_totals
 from das.link.trust import PUBLISHED, Trust
@@ -29,6 +29,10 @@ from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
+
+
+#: Sweeps of a tract each time after the first.
+MORE_SWEEPS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +202,7 @@ def settled(given: TractInput, homes: LinkedHomes, shift: Floats, turn: int) -> 
         people, household, of[TENURE.name], given.group, totals.shifted(shift)
     )
     seed = np.frombuffer(given.seed, dtype=np.uint32)
-    steered(tract, np.random.default_rng([*seed, turn]), FIRST_SWEEPS if turn == 1 else MORE_SWEEPS)
+    steered(tract, np.random.default_rng([*seed, turn]), given.trust.sweeps if turn == 1 else MORE_SWEEPS)
     relgq = tract.relgq.copy()
     relgq[tract.head] = np.where(np.bincount(tract.home) == 1, *HEADS)
     people, cell = made_possible(people.labelled(relgq), tract.home, tract.tenure)

@@ -3,22 +3,21 @@ r"""Prices: the linked households of a tract move towards what the files say of 
 Steps of the link before this one work in blocks. What they leave over adds up in tracts and
 counties. Here households and members change as long as that lowers the distance :math:`J` of
 :mod:`das.link.totals`, plus what is implausible in ages. All moves of a kind are judged at once at
-the prices of the moment, and the best are made one by one; each is judged again when its turn comes,
-because prices change with every move. Persons stay in their block and of their age. So tables of
-persons without relationship cannot change, and each household stays one that can be."""
+the prices of the moment, and the best are made one by one. Each is judged again when its turn
+comes, because prices change with every move. Persons stay in their block and of their age. So
+tables of persons without relationship cannot change, and each household stays one that can be."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from das.link import moves
-from das.link.fields import Floats, Ints
+from das.link.fields import Ints
 from das.link.linked_tract import FIRST, LinkedTract
 from das.link.moves import Moves
-from das.link.totals import person_index
+from das.link.totals import CELLS, person_index
 from das.model.dhc.members import HEADS, PARTNERS
 
-FIRST_SWEEPS, MORE_SWEEPS = 6, 2
 _LEAST = 0.2
 _TRIES = {"tenures": 6, "moved": 4, "exchanged": 4, "members": 6, "heads": 6}
 
@@ -34,73 +33,87 @@ def steered(of: LinkedTract, rng: np.random.Generator, sweeps: int) -> None:
 
 
 def _made(of: LinkedTract, found: Moves) -> int:
-    """Make the moves that gain; returns how many."""
+    """Make the moves that gain, the best first; returns how many. A household changes once."""
     good = moves.best(of, found, of.prices(), _LEAST)
-    touched = np.zeros(len(of.counts), dtype=bool)
-    made = 0
-    after = [
-        of.after(good.heads[:, s], good.counts[:, s], good.tenure[:, s])[0]
-        for s in (0, 1)
+    index, now, then = _cells(of, good)
+    chosen = _Chosen(of)
+    homes, cost = good.homes.tolist(), good.cost.tolist()
+    group = (1 + of.group[good.homes[:, 0]]).tolist()
+    many = [
+        i
+        for i, (a, b) in enumerate(zip(now.tolist(), then.tolist(), strict=True))
+        if chosen.made(homes[i], group[i], a, b, cost[i])
     ]
-    for i in range(len(good.homes)):
-        homes = [(s, h) for s in (0, 1) if (h := int(good.homes[i, s])) >= 0]
-        if any(touched[h] for _, h in homes):
-            continue
-        now, then = _cells(of, good, after, i, homes)
-        g = 1 + int(of.group[homes[0][1]])
-        if _gain(of, g, now, then) + good.cost[i] < -_LEAST:
-            _apply(of, good, after, i, homes)
-            rows = [0, g]
-            for row in rows:
-                np.subtract.at(of.over[row], now, 1)
-                np.add.at(of.over[row], then, 1)
-            for _, h in homes:
-                touched[h] = True
-            made += 1
+    of.over[:, :] = chosen.over
+    _apply(of, good.some(np.array(many, dtype=np.int64)), index[many])
+    return len(many)
+
+
+class _Chosen:
+    """The moves of a kind while they are judged one by one. Plain lists, because each move changes
+    few cells."""
+
+    def __init__(self, of: LinkedTract) -> None:
+        self.over, self.weight = of.over.tolist(), of.weight.tolist()
+        self.touched = [False] * len(of.head)
+
+    def made(
+        self, homes: list[int], group: int, now: list[int], then: list[int], cost: float
+    ) -> bool:
+        """Whether a move still gains; if so, it is made."""
+        if self.touched[homes[0]] or (homes[1] >= 0 and self.touched[homes[1]]):
+            return False
+        step: dict[int, int] = {}
+        for a, b in zip(now, then, strict=True):
+            if a != b:
+                step[a] = step.get(a, 0) - 1
+                step[b] = step.get(b, 0) + 1
+        rows = [(self.over[row], self.weight[row]) for row in (0, group)]
+        for over, weight in rows:
+            for cell, s in step.items():
+                cost += weight[cell] * s * (2 * over[cell] + s)
+        if cost >= -_LEAST:
+            return False
+        for over, _ in rows:
+            for cell, s in step.items():
+                over[cell] += s
+        self.touched[homes[0]] = True
+        if homes[1] >= 0:
+            self.touched[homes[1]] = True
+        return True
+
+
+def _cells(of: LinkedTract, good: Moves) -> tuple[Ints, Ints, Ints]:
+    """The cells of households after moves, ``(moves, 2, families)``, and all cells that change,
+    ``(moves, cells)``, before and after."""
+    index, now, then = [], [], []
+    for s in (0, 1):
+        home, person = good.homes[:, s], good.persons[:, s]
+        after, _ = of.after(good.heads[:, s], good.counts[:, s], good.tenure[:, s])
+        index.append(after)
+        there = (home >= 0)[:, None]
+        now.append(np.where(there, of.index[home], CELLS))
+        then.append(np.where(there, after, CELLS))
+        there, cls = (person >= 0)[:, None], of.cls[person]
+        now.append(np.where(there, person_index()[of.relgq[person], cls], CELLS))
+        then.append(np.where(there, person_index()[good.labels[:, s], cls], CELLS))
+    return np.stack(index, 1), np.concatenate(now, 1), np.concatenate(then, 1)
+
+
+def _apply(of: LinkedTract, made: Moves, index: Ints) -> None:
+    """Change households and persons by moves, none of which touches another's."""
+    for s in (0, 1):
+        there = made.homes[:, s] >= 0
+        home = made.homes[there, s]
+        of.head[home], of.counts[home] = made.heads[there, s], made.counts[there, s]
+        of.tenure[home], of.index[home] = made.tenure[there, s], index[there, s]
+    if made.members:
+        goes = np.arange(len(of.head))
+        goes[made.homes[:, 0]], goes[made.homes[:, 1]] = made.homes[:, 1], made.homes[:, 0]
+        who = np.flatnonzero((of.relgq >= FIRST + len(PARTNERS)) & ~np.isin(of.relgq, HEADS))
+        of.home[who] = goes[of.home[who]]
+    for s in (0, 1):
+        there = made.persons[:, s] >= 0
+        person = made.persons[there, s]
+        of.relgq[person], of.home[person] = made.labels[there, s], made.to[there, s]
     of.order()
-    return made
-
-
-def _cells(
-    of: LinkedTract, good: Moves, after: list[Ints], i: int, homes: list[tuple[int, int]]
-) -> tuple[Ints, Ints]:
-    now = [of.index[h] for _, h in homes]
-    then = [after[s][i] for s, _ in homes]
-    for s in (0, 1):
-        p = int(good.persons[i, s])
-        if p >= 0:
-            now.append(person_index()[of.relgq[p], of.cls[p]])
-            then.append(person_index()[good.labels[i, s], of.cls[p]])
-    return np.concatenate(now), np.concatenate(then)
-
-
-def _gain(of: LinkedTract, g: int, now: Ints, then: Ints) -> float:
-    cells, where = np.unique(np.concatenate([now, then]), return_inverse=True)
-    sign = np.ones(len(where))
-    sign[: len(now)] = -1
-    step = np.bincount(where, weights=sign, minlength=len(cells))
-    out = 0.0
-    for row in (0, g):
-        out += float((of.weight[row, cells] * step * (2 * of.over[row, cells] + step)).sum())
-    return out
-
-
-def _apply(
-    of: LinkedTract, good: Moves, after: list[Ints], i: int, homes: list[tuple[int, int]]
-) -> None:
-    for s, h in homes:
-        of.head[h] = good.heads[i, s]
-        of.counts[h], of.tenure[h], of.index[h] = (
-            good.counts[i, s],
-            good.tenure[i, s],
-            after[s][i],
-        )
-    for s in (0, 1):
-        p = int(good.persons[i, s])
-        if p >= 0:
-            of.relgq[p], of.home[p] = good.labels[i, s], good.to[i, s]
-    if good.members:
-        a, b = homes[0][1], homes[1][1]
-        who = np.flatnonzero(((of.home == a) | (of.home == b)) & ~np.isin(of.relgq, HEADS))
-        who = who[of.relgq[who] >= FIRST + len(PARTNERS)]
-        of.home[who] = np.where(of.home[who] == a, b, a)

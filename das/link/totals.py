@@ -63,13 +63,14 @@ _HOUSEHOLDS: tuple[tuple[tuple[str, ...], float], ...] = (
     (("hisp", "race", "owned"), 0.8),
     (("relatives", "partner", "any own", "sex", "alone"), 0.2),
     (("size", "relatives", "owned"), 0.1),
-    (("age", "relatives", "owned"), 0.1),
-    (("owned", "relatives", "partner", "sex", "alone", "age3"), 0.1),
+    (("age", "relatives", "owned"), 0.2),
+    (("owned", "relatives", "partner", "sex", "alone", "age3"), 0.2),
+    (("couple", "sex"), 0.5),
 )
 #: Of the persons' file, asked of its householders.
 _ALONE = (("alone", "sex", "old head"), 1.0)
 #: Persons by relationship and whether under 18, children by age, and the old.
-_LABELS, _CHILDREN, _SENIORS = 1.0, 0.2, 0.5
+_LABELS, _CHILDREN, _SENIORS = 1.0, 0.3, 1.0
 #: The weight of a block group's cell next to that of its tract.
 GROUP_WEIGHT = 0.3
 

@@ -14,13 +14,15 @@ class Trust:
     ``children``, ``elderly``: a child, or an old person, where a household's fields have none.
     ``partner``: a partner whom the persons' file does not call one. ``elsewhere``: a household in
     another block than published. ``crowded``: how much members per household of a block draw large
-    households there."""
+    households there. ``sweeps``: how often households of a tract change at prices
+    (:mod:`das.link.steering`)."""
 
     children: float = 1.0
     elderly: float = 0.4
     partner: float = 0.2
     elsewhere: float = 0.3
     crowded: float = 0.6
+    sweeps: int = 6
 
     def __post_init__(self) -> None:
         if min(astuple(self)) < 0:
@@ -30,4 +32,4 @@ class Trust:
 #: For published files: below the block group, who is where is mostly noise.
 PUBLISHED = Trust()
 #: For files that are known to agree, such as those of linked records.
-CONSISTENT = Trust(children=9.0, elderly=6.0, partner=6.0, elsewhere=5.0, crowded=0.0)
+CONSISTENT = Trust(children=9.0, elderly=6.0, partner=6.0, elsewhere=5.0, crowded=0.0, sweeps=0)
