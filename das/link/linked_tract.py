@@ -5,47 +5,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from das.link.composition import (
-    COUNTED,
-    SIZE,
-    HeadLevels,
-    attributes,
-    counted,
-)
+from das.link.composition import HeadLevels, attributes, counted
 from das.link.couples import age_gap
 from das.link.fields import Floats, Ints
 from das.link.people import HomePersons
-from das.link.totals import (
-    CELLS,
-    FAMILIES,
-    Totals,
-    added,
-    age_classes,
-    household_index,
-    person_index,
-)
+from das.link.totals import Totals, added, age_classes, household_index, person_index
 from das.model.dhc.members import HEADS, LEVEL, OWN, PARENTS, PARTNERS
 
-#: The first relationship of those who are no householders.
+#: The first relationship of those who are no householders, and of those who are no partners either.
 FIRST = HEADS[1] + 1
+MEMBER = FIRST + len(PARTNERS)
 _IN_LAW, _GRANDCHILD = LEVEL["child-in-law"], LEVEL["grandchild"]
-#: What years between generations cost, and couples that are far apart.
-_YEARS, _CLOSE = (12, 14, 16), np.array([60.0, 6.0, 3.0, 0.0])
-_COUPLE, _USUAL = 0.4, 2.0
-_NO_AGE = 1000
+#: What costs more cannot be.
 WRONG = 30.0
+#: What years between generations cost, and couples that are far apart.
+_YEARS, _CLOSE = (12, 14, 16), np.array([2 * WRONG, 6.0, 3.0, 0.0])
+_COUPLE, _USUAL = 1.0, 5.0
+_NO_AGE = 1000
+#: Years between generations.
+_APART = 16
 
 
 class LinkedTract:
     """Persons of a tract in households, which :mod:`das.link.moves` change."""
 
     def __init__(
-        self,
-        people: HomePersons,
-        household: Ints,
-        tenure: Ints,
-        group: Ints,
-        totals: Totals,
+        self, people: HomePersons, household: Ints, tenure: Ints, group: Ints, totals: Totals
     ) -> None:
         self.people, self.home = people, household.copy()
         self.relgq, self.age, self.cls = people.relgq.copy(), people.age, age_classes(people.age)
@@ -76,11 +61,6 @@ class LinkedTract:
         self._homes = np.argsort(self.block, kind="stable")
         self._first = np.searchsorted(self.block[self._homes], np.arange(blocks + 1))
 
-    @property
-    def members(self) -> Ints:
-        """Those who are neither householders nor partners."""
-        return self.others[self.relgq[self.others] >= FIRST + len(PARTNERS)]
-
     def after(self, head: Ints, counts: Ints, tenure: Ints) -> tuple[Ints, np.ndarray]:
         """The cells of households with other members, and whether there can be such."""
         of, able = attributes(counts, self.levels, head, tenure)
@@ -91,9 +71,7 @@ class LinkedTract:
         more, less = self.weight * (2 * self.over + 1), self.weight * (1 - 2 * self.over)
         return more[1:] + more[0], less[1:] + less[0]
 
-    def change(
-        self, home: Ints, now: Ints, then: Ints, prices: tuple[Floats, Floats]
-    ) -> Floats:
+    def change(self, home: Ints, now: Ints, then: Ints, prices: tuple[Floats, Floats]) -> Floats:
         """How cells that change from ``now`` to ``then``, ``(moves, families)``, change the
         distance."""
         g = self.group[home][:, None]
@@ -110,11 +88,7 @@ class LinkedTract:
         person, head, label = np.broadcast_arrays(person, head, label)
         gap = self.age[head] - self.age[person]
         out = np.zeros(gap.shape)
-        for labels, years in (
-            ((*OWN, _IN_LAW), gap),
-            (PARENTS, -gap),
-            ((_GRANDCHILD,), gap - 16),
-        ):
+        for labels, years in (((*OWN, _IN_LAW), gap), (PARENTS, -gap), ((_GRANDCHILD,), gap - 16)):
             at = np.isin(label, labels)
             out[at] = _CLOSE[np.searchsorted(_YEARS, years[at], side="right")]
         at = np.isin(label, PARTNERS)
@@ -122,7 +96,7 @@ class LinkedTract:
         same = np.isin(label[at], (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"]))
         sex = self.people.sex
         fits = (same == (sex[head] == sex[other])) & (self.age[other] >= 18)
-        out[at] = np.where(fits, _COUPLE * age_gap(self.people, head, other), 1e3)
+        out[at] = np.where(fits, _COUPLE * age_gap(self.people, head, other), 2 * WRONG)
         return out
 
     def becoming(self, person: Ints, home: Ints, label: Ints) -> Floats:
@@ -140,9 +114,7 @@ class LinkedTract:
         at = self._start[block] + (rng.random(len(block)) * many).astype(np.int64)
         return np.where(many > 0, np.append(self.others, -1)[at], -1)
 
-    def pairs_of_homes(
-        self, rng: np.random.Generator, tries: int, area: Ints
-    ) -> tuple[Ints, Ints]:
+    def pairs_of_homes(self, rng: np.random.Generator, tries: int, area: Ints) -> tuple[Ints, Ints]:
         """Random pairs of households of one block or block group."""
         order = np.argsort(area, kind="stable")
         first = np.searchsorted(area[order], np.arange(int(area.max()) + 2))
@@ -154,7 +126,7 @@ class LinkedTract:
 
     def core(self) -> Ints:
         """What householders and partners alone add up to."""
-        who = np.flatnonzero(self.relgq < FIRST + len(PARTNERS))
+        who = np.flatnonzero(self.relgq < MEMBER)
         now = self.people.labelled(self.relgq).some(who)
         return counted(now, self.home[who], len(self.counts))
 
@@ -165,14 +137,21 @@ class LinkedTract:
         out[self.home[who]] = who
         return out
 
-    def spans(self) -> tuple[Ints, Ints, Ints]:
+    def fits(self, head: Ints, home: Ints) -> np.ndarray:
+        """Whether persons are old enough, and young enough, for the members of households that they
+        would head."""
+        oldest, youngest, grand = self._spans()
+        age = self.age[head]
+        fits = (age - oldest[home] >= _APART) & (youngest[home] - age >= _APART)
+        return np.asarray(fits & (age - grand[home] >= 2 * _APART))
+
+    def _spans(self) -> tuple[Ints, Ints, Ints]:
         """Of each household the age of its oldest child, of its youngest parent, and of its oldest
         grandchild."""
-        homes = len(self.counts)
         out = []
         for labels, sign in (((*OWN, _IN_LAW), 1), (PARENTS, -1), ((_GRANDCHILD,), 1)):
             who = np.flatnonzero(np.isin(self.relgq, labels))
-            found = np.full(homes, -_NO_AGE)
+            found = np.full(len(self.head), -_NO_AGE)
             np.maximum.at(found, self.home[who], sign * self.age[who])
             out.append(sign * found)
         return out[0], out[1], out[2]

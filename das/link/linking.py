@@ -30,7 +30,6 @@ from das.model.dhc.members import HEADS
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 
-
 #: Sweeps of a tract each time after the first.
 MORE_SWEEPS = 2
 
@@ -123,7 +122,7 @@ def link_tract(given: TractInput) -> LinkedHomes:
     links = _groups(people, groups, occupied, given, rng)
     published = relationships.by_band(HomePersons.of(given.persons))
     return replace(
-        settled(given, _joined(links, published, blocks), np.zeros(CELLS), 1),
+        settled(given, _joined(links, published, blocks), np.zeros(CELLS), 0),
         occupied=occupied,
         published_occupied=units["occupied"],
         moved=len(moved),
@@ -187,22 +186,24 @@ def _joined(links: list[tuple[Ints, GroupLink]], published: Ints, blocks: int) -
     people, cell = made_possible(people, household, tenure)
     order = np.lexsort((people.age * -1, people.relgq, household))
     none = np.zeros(blocks, dtype=np.int64)
-    return LinkedHomes(people.some(order), household[order], cell, asked, none, none, 0, np.zeros(CELLS))
+    return LinkedHomes(
+        people.some(order), household[order], cell, asked, none, none, 0, np.zeros(CELLS)
+    )
 
 
 def settled(given: TractInput, homes: LinkedHomes, shift: Floats, turn: int) -> LinkedHomes:
     """A linked tract moved towards its published totals, changed by ``shift``,
-    :data:`das.link.totals.CELLS`; ``turn`` numbers the sweeps over all tracts."""
+    :data:`das.link.totals.CELLS`; ``turn`` numbers the sweeps over all tracts, from 0."""
     if not len(homes.cell):
         return homes
     people, household = homes.people, homes.household
     of = household_attributes(homes.cell)
     totals = published_totals(HomePersons.of(given.persons), given.households, given.group)
-    tract = LinkedTract(
-        people, household, of[TENURE.name], given.group, totals.shifted(shift)
-    )
+    tract = LinkedTract(people, household, of[TENURE.name], given.group, totals.shifted(shift))
     seed = np.frombuffer(given.seed, dtype=np.uint32)
-    steered(tract, np.random.default_rng([*seed, turn]), given.trust.sweeps if turn == 1 else MORE_SWEEPS)
+    steered(
+        tract, np.random.default_rng([*seed, turn]), MORE_SWEEPS if turn else given.trust.sweeps
+    )
     relgq = tract.relgq.copy()
     relgq[tract.head] = np.where(np.bincount(tract.home) == 1, *HEADS)
     people, cell = made_possible(people.labelled(relgq), tract.home, tract.tenure)
@@ -218,4 +219,6 @@ def settled(given: TractInput, homes: LinkedHomes, shift: Floats, turn: int) -> 
 
 def _empty(blocks: int) -> LinkedHomes:
     nothing, none = np.zeros(0, dtype=np.int64), np.zeros(blocks, dtype=np.int64)
-    return LinkedHomes(HomePersons(*[nothing] * 6), nothing, nothing, nothing, none, none, 0, np.zeros(CELLS))
+    return LinkedHomes(
+        HomePersons(*[nothing] * 6), nothing, nothing, nothing, none, none, 0, np.zeros(CELLS)
+    )

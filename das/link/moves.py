@@ -1,8 +1,9 @@
-"""Moves between linked households that leave every person in their block and of their age: another
-relationship, another household, two persons or all members or tenures in exchange.
+"""Moves of linked households that leave every person in their block and of their age: another
+relationship, another household, another householder; two persons, all members or tenures in
+exchange.
 
 Each kind is a function that lists many moves at once. A move changes at most two households and two
-persons."""
+persons. Which pairs are tried is random, from the seed of the tract."""
 
 from __future__ import annotations
 
@@ -10,81 +11,105 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from das.link.composition import COUNTED, attributes, contributions, possible_labels
+from das.link.composition import SIZE, contributions, possible_labels
 from das.link.fields import Floats, Ints
-from das.link.linked_tract import FIRST, WRONG, LinkedTract
-from das.link.totals import CELLS, RELATIONS, household_index, person_index
+from das.link.linked_tract import FIRST, MEMBER, WRONG, LinkedTract
+from das.link.totals import RELATIONS, person_index
 from das.model.dhc.members import HEADS, LEVEL
 from das.model.frozen import Frozen
 
+#: The moves that begin with one household and are judged, at most.
 _KEPT = 3
+#: The most persons of a household that another person joins, unless theirs is larger.
+_MOST = 9
+#: What a couple of two sexes is to one of the same sex, and the other way round.
+_PAIRS = [[LEVEL[f"{a}-sex-{b}"] for a in ("opposite", "same")] for b in ("spouse", "partner")]
+_OF_OTHER_SEX = np.arange(RELATIONS)
+_OF_OTHER_SEX[np.array(_PAIRS)] = np.array(_PAIRS)[:, ::-1]
 #: Tries of partners of the same sex, whom few can replace.
 _SAME, _OFTEN = (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"]), 40
-_MOST = 9  # persons of a household that another joins
-#: What someone of the other sex is instead.
-_OF_OTHER_SEX = np.arange(RELATIONS)
-_OF_OTHER_SEX[[2, 3, 4, 5]] = 4, 5, 2, 3
-_JOIN_AS = (2, 3, LEVEL["biological-child"], LEVEL["other-relative"], LEVEL["other-nonrelative"])
+#: What someone can become who joins another household.
+_JOIN_AS = tuple(
+    LEVEL[x]
+    for x in (
+        "opposite-sex-spouse",
+        "opposite-sex-partner",
+        "biological-child",
+        "other-relative",
+        "other-nonrelative",
+    )
+)
+#: What an exchange of tenures costs between blocks.
+_AWAY = 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Moves(Frozen):
-    """``homes`` that change, ``(moves, 2)``, -1 where none; their ``counts`` and ``tenure`` after
-    it; ``persons`` who change, -1 where none, with the relationships ``labels`` and households
-    ``to``; and what a move ``costs`` in plausibility, ``(moves,)``. ``members``: all members of the
-    two homes change places, except householders and their partners."""
+    """``homes`` that change, ``(moves, 2)``, the second -1 where none; their ``counts``, ``tenure``
+    and householders, ``heads``, after it; ``persons`` who change, -1 where none, with the
+    relationships ``labels`` and households ``to``; and what a move costs in plausibility, ``cost``,
+    ``(moves,)``. ``whole``: all members of the two homes change places, except householders and
+    their partners."""
 
     homes: Ints
     counts: Ints
     tenure: Ints
+    heads: Ints
     persons: Ints
     labels: Ints
     to: Ints
     cost: Floats
-    heads: Ints
-    members: bool = False
+    whole: bool = False
 
     def some(self, which: Ints) -> Moves:
-        return Moves(
-            *(
-                getattr(self, name)[which]
-                for name in ("homes", "counts", "tenure", "persons", "labels", "to", "cost", "heads")
-            ),
-            members=self.members,
-        )
+        return Moves(**{k: x if k == "whole" else x[which] for k, x in vars(self).items()})
+
+
+def _of_persons(
+    of: LinkedTract,
+    homes: tuple[Ints, Ints],
+    counts: tuple[Ints, Ints],
+    persons: tuple[Ints, Ints],
+    labels: tuple[Ints, Ints],
+    to: tuple[Ints, Ints],
+    cost: Floats,
+) -> Moves:
+    """Moves of one or two persons, after which households have other ``counts``."""
+    both = np.stack(homes, 1)
+    return Moves(
+        both,
+        np.stack(counts, 1),
+        of.tenure[both],
+        of.head[both],
+        np.stack(persons, 1),
+        np.stack(labels, 1),
+        np.stack(to, 1),
+        cost,
+    )
+
+
+def _of_households(
+    of: LinkedTract, i: Ints, j: Ints, counts: Ints, tenure: Ints, cost: Floats, whole: bool
+) -> Moves:
+    """Moves of two households and no single person."""
+    both, none = np.stack([i, j], 1), np.full((len(i), 2), -1)
+    return Moves(both, counts, tenure, of.head[both], none, none, none, cost, whole)
 
 
 def relabelled(of: LinkedTract) -> Moves:
     """Another relationship for someone who is no householder."""
     who = of.others
-    home, now = of.home[who], of.relgq[who]
-    con = contributions()[:, of.cls[who]]
-    label = np.arange(FIRST, RELATIONS)
-    cost = of.becoming(who[:, None], home[:, None], label[None, :])
-    able = possible_labels()[label][:, of.age[who]].T & (label[None, :] != now[:, None])
-    able &= cost < WRONG
-    n, j = np.nonzero(able)
-    person, to = who[n], label[j]
-    h = of.home[person]
-    counts = of.counts[h] - con[now[n], n] + con[to, n]
-    change = cost[n, j] - np.where(now[n] < FIRST + 4, 0, of.implausible(person, h, now[n]))
-    return _one(of, h, counts, person, to, change)
-
-
-def _one(
-    of: LinkedTract, home: Ints, counts: Ints, person: Ints, label: Ints, cost: Floats
-) -> Moves:
-    none = np.full(len(home), -1)
-    return Moves(
-        np.stack([home, none], 1),
-        np.stack([counts, counts], 1),
-        np.stack([of.tenure[home], of.tenure[home]], 1),
-        np.stack([person, none], 1),
-        np.stack([label, none], 1),
-        np.stack([home, none], 1),
-        cost,
-        of.head[np.stack([home, home], 1)],
-    )
+    label, was = np.arange(FIRST, RELATIONS), of.relgq[who]
+    cost = of.becoming(who[:, None], of.home[who][:, None], label[None, :])
+    able = possible_labels()[label][:, of.age[who]].T & (label[None, :] != was[:, None])
+    n, j = np.nonzero(able & (cost < WRONG))
+    person, to, now, cost = who[n], label[j], was[n], cost[n, j]
+    h, cls = of.home[person], of.cls[person]
+    counts = of.counts[h] - contributions()[now, cls] + contributions()[to, cls]
+    # nobody stops being a partner for being of another age
+    cost = cost - np.where(now < MEMBER, 0.0, of.implausible(person, h, now))
+    none = np.full(len(h), -1)
+    return _of_persons(of, (h, none), (counts, counts), (person, none), (to, none), (h, none), cost)
 
 
 def tenures(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
@@ -92,146 +117,97 @@ def tenures(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     i, j = of.pairs_of_homes(rng, tries, of.group)
     keep = of.tenure[i] != of.tenure[j]
     i, j = i[keep], j[keep]
-    counts = np.stack([of.counts[i], of.counts[j]], 1)
-    none = np.full((len(i), 2), -1)
-    cost = 0.3 * (of.block[i] != of.block[j])
-    return Moves(
-        np.stack([i, j], 1),
-        counts,
-        np.stack([of.tenure[j], of.tenure[i]], 1),
-        none,
-        none,
-        none,
-        cost,
-        of.head[np.stack([i, j], 1)],
-    )
+    both, crossed = np.stack([i, j], 1), np.stack([j, i], 1)
+    cost = _AWAY * (of.block[i] != of.block[j])
+    return _of_households(of, i, j, of.counts[both], of.tenure[crossed], cost, False)
 
 
-def moved(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def joined(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     """A member joins another household of the block, in the same or in another relationship."""
-    who = of.members
-    p = np.repeat(who, tries)
-    to = of.random_home(rng, of.block[of.home[p]])
+    p = np.repeat(of.others[of.relgq[of.others] >= MEMBER], tries)
+    h, to = of.home[p], of.random_home(rng, of.block[of.home[p]])
     label = np.where(rng.random(len(p)) < 0.5, of.relgq[p], rng.choice(_JOIN_AS, len(p)))
-    h = of.home[p]
+    size = of.counts[:, SIZE]
     keep = (to != h) & possible_labels()[label, of.age[p]]
-    keep &= (of.counts[to, 12] < _MOST) | (of.counts[h, 12] > of.counts[to, 12] + 1)
-    p, to, label, h = p[keep], to[keep], label[keep], h[keep]
+    keep &= (size[to] < _MOST) | (size[h] > size[to] + 1)
+    p, h, to, label = p[keep], h[keep], to[keep], label[keep]
     cost = of.becoming(p, to, label) - of.implausible(p, h, of.relgq[p])
-    con, cls = contributions(), of.cls[p]
-    counts = np.stack(
-        [of.counts[h] - con[of.relgq[p], cls], of.counts[to] + con[label, cls]], 1
-    )
-    none = np.full(len(p), -1)
-    return Moves(
-        np.stack([h, to], 1),
-        counts,
-        of.tenure[np.stack([h, to], 1)],
-        np.stack([p, none], 1),
-        np.stack([label, none], 1),
-        np.stack([to, none], 1),
-        cost,
-        of.head[np.stack([h, to], 1)],
-    )
+    con, cls, none = contributions(), of.cls[p], np.full(len(p), -1)
+    counts = (of.counts[h] - con[of.relgq[p], cls], of.counts[to] + con[label, cls])
+    return _of_persons(of, (h, to), counts, (p, none), (label, none), (to, none), cost)
 
 
 def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     """Two persons of a block change households, each with their relationship or that of the
-    other."""
+    other. Partners take the other's."""
     same = np.isin(of.relgq[of.others], _SAME)
     p = np.repeat(of.others, np.where(same, _OFTEN, tries))
     q = of.random_other(rng, of.block[of.home[p]])
-    partner = (of.relgq[p] < FIRST + 4) | (of.relgq[q] < FIRST + 4)
-    take = partner | (rng.random(len(p)) < 0.5)
-    other = (of.people.sex[p] != of.people.sex[q])[:, None]
-    flip = np.where(other, _OF_OTHER_SEX, np.arange(RELATIONS))
-    rows = np.arange(len(p))
-    new_p = np.where(take, flip[rows, of.relgq[q]], of.relgq[p])
-    new_q = np.where(take, flip[rows, of.relgq[p]], of.relgq[q])
-    h, k = of.home[p], of.home[q]
-    keep = (h != k) & possible_labels()[new_p, of.age[p]] & possible_labels()[new_q, of.age[q]]
-    p, q, new_p, new_q, h, k = (x[keep] for x in (p, q, new_p, new_q, h, k))
+    p, q = (x[of.home[p] != of.home[q]] for x in (p, q))
+    h, k, was_p, was_q = of.home[p], of.home[q], of.relgq[p], of.relgq[q]
+    take = (was_p < MEMBER) | (was_q < MEMBER) | (rng.random(len(p)) < 0.5)
+    other_sex = of.people.sex[p] != of.people.sex[q]
+    new_p, new_q = (
+        np.where(take, np.where(other_sex, _OF_OTHER_SEX[a], a), b)
+        for a, b in ((was_q, was_p), (was_p, was_q))
+    )
+    keep = possible_labels()[new_p, of.age[p]] & possible_labels()[new_q, of.age[q]]
+    p, q, h, k, was_p, was_q, new_p, new_q = (
+        x[keep] for x in (p, q, h, k, was_p, was_q, new_p, new_q)
+    )
     cost = of.implausible(p, k, new_p) + of.implausible(q, h, new_q)
-    cost -= of.implausible(p, h, of.relgq[p]) + of.implausible(q, k, of.relgq[q])
+    cost -= of.implausible(p, h, was_p) + of.implausible(q, k, was_q)
     con, a, b = contributions(), of.cls[p], of.cls[q]
-    out_p, out_q = con[of.relgq[p], a], con[of.relgq[q], b]
-    counts = np.stack(
-        [of.counts[h] - out_p + con[new_q, b], of.counts[k] - out_q + con[new_p, a]], 1
+    counts = (
+        of.counts[h] - con[was_p, a] + con[new_q, b],
+        of.counts[k] - con[was_q, b] + con[new_p, a],
     )
-    homes = np.stack([h, k], 1)
-    return Moves(
-        homes,
-        counts,
-        of.tenure[homes],
-        np.stack([p, q], 1),
-        np.stack([new_p, new_q], 1),
-        np.stack([k, h], 1),
-        cost,
-        of.head[homes],
-    )
+    return _of_persons(of, (h, k), counts, (p, q), (new_p, new_q), (k, h), cost)
 
 
-def members(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def swapped(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     """Two householders of a block exchange all members except partners."""
     i, j = of.pairs_of_homes(rng, tries, of.block)
     core = of.core()
-    other = of.counts - core
-    oldest, youngest, grand = of.spans()
-    a, b = of.age[of.head[i]], of.age[of.head[j]]
-    keep = (other[i] != other[j]).any(axis=1)
-    for x, y in ((a, j), (b, i)):
-        keep &= (x - oldest[y] >= 16) & (youngest[y] - x >= 16) & (x - grand[y] >= 32)
+    rest = of.counts - core
+    keep = (rest[i] != rest[j]).any(axis=1) & of.fits(of.head[i], j) & of.fits(of.head[j], i)
     i, j = i[keep], j[keep]
-    homes = np.stack([i, j], 1)
-    counts = np.stack([core[i] + other[j], core[j] + other[i]], 1)
-    none = np.full((len(i), 2), -1)
-    return Moves(
-        homes, counts, of.tenure[homes], none, none, none, np.zeros(len(i)), of.head[homes], members=True
-    )
+    counts = np.stack([core[i] + rest[j], core[j] + rest[i]], 1)
+    tenure = of.tenure[np.stack([i, j], 1)]
+    return _of_households(of, i, j, counts, tenure, np.zeros(len(i)), True)
 
 
-def heads(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
-    """A householder and someone else of the block, of the same household perhaps, change places and
-    relationships."""
+def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+    """A householder changes places and relationships with their partner, or with someone of another
+    household of the block."""
     h = np.repeat(np.arange(len(of.head)), tries)
-    p = of.head[h]
-    q = of.random_other(rng, of.block[h])
-    q = np.where(rng.random(len(h)) < 0.5, of.partner()[h], q)
-    keep = q >= 0
-    h, p, q = h[keep], p[keep], q[keep]
-    k, new = of.home[q], of.relgq[q]
-    same, partner = h == k, of.partner()[h]
-    cost = of.implausible(p, k, new, np.where(same, q, of.head[k]))
-    cost -= of.implausible(q, k, new, np.where(same, p, of.head[k]))
-    couple = (partner >= 0) & (partner != q)
-    spouse = np.maximum(partner, 0)
-    kind = of.relgq[spouse]
-    cost += np.where(couple, of.implausible(spouse, h, kind, q), 0.0)
-    cost -= np.where(couple, of.implausible(spouse, h, kind), 0.0)
-    oldest, youngest, grand = of.spans()
-    age = of.age[q]
-    fits = (age - oldest[h] >= 16) & (youngest[h] - age >= 16) & (age - grand[h] >= 32)
-    inside = same & (new < FIRST + 4)
-    keep = (age >= 18) & fits & possible_labels()[new, of.age[p]] & (~same | inside)
-    keep &= cost < WRONG
-    h, p, q, k, new, same, cost = (x[keep] for x in (h, p, q, k, new, same, cost))
+    partner = of.partner()
+    q = np.where(rng.random(len(h)) < 0.5, partner[h], of.random_other(rng, of.block[h]))
+    keep = (q >= 0) & ((of.home[q] != h) | (q == partner[h])) & (of.age[q] >= 18)
+    keep &= of.fits(q, h) & possible_labels()[of.relgq[q], of.age[of.head[h]]]
+    h, q = h[keep], q[keep]
+    p, k, label, same = of.head[h], of.home[q], of.relgq[q], of.home[q] == h
+    cost = of.implausible(p, k, label, np.where(same, q, of.head[k]))
+    cost -= of.implausible(q, k, label)
+    other = np.where((partner[h] >= 0) & ~same, partner[h], q)  # whose householder changes
+    left = of.implausible(other, h, of.relgq[other], q) - of.implausible(other, h, of.relgq[other])
+    cost += np.where(other == q, 0.0, left)
     con, a, b = contributions(), of.cls[p], of.cls[q]
-    first, second = con[HEADS[1], a], con[HEADS[1], b]
-    there = con[new, a] - con[new, b]
-    counts = np.stack(
-        [of.counts[h] - first + second + same[:, None] * there, of.counts[k] + there], 1
-    )
-    homes = np.stack([h, np.where(same, -1, k)], 1)
-    return Moves(
-        homes,
-        counts,
-        of.tenure[homes],
-        np.stack([p, q], 1),
-        np.stack([new, np.full(len(q), HEADS[1])], 1),
-        np.stack([k, h], 1),
+    there = con[label, a] - con[label, b]
+    here = of.counts[h] - con[HEADS[1], a] + con[HEADS[1], b] + same[:, None] * there
+    second = np.where(same, -1, k)
+    made = _of_persons(
+        of,
+        (h, second),
+        (here, of.counts[k] + there),
+        (p, q),
+        (label, np.full(len(q), HEADS[1])),
+        (k, h),
         cost,
-        np.stack([q, of.head[k]], 1),
     )
+    heads = np.stack([q, of.head[k]], 1)
+    good = np.flatnonzero(cost < WRONG)
+    return Moves(**{**vars(made), "heads": heads}).some(good)
 
 
 def best(of: LinkedTract, moves: Moves, prices: tuple[Floats, Floats], least: float) -> Moves:
@@ -240,19 +216,16 @@ def best(of: LinkedTract, moves: Moves, prices: tuple[Floats, Floats], least: fl
     gain = moves.cost.copy()
     able = np.ones(len(gain), dtype=bool)
     for side in (0, 1):
-        home = moves.homes[:, side]
-        there = np.flatnonzero(home >= 0)
+        there = np.flatnonzero(moves.homes[:, side] >= 0)
+        home = moves.homes[there, side]
         index, fits = of.after(
             moves.heads[there, side], moves.counts[there, side], moves.tenure[there, side]
         )
-        gain[there] += of.change(home[there], of.index[home[there]], index, prices)
+        gain[there] += of.change(home, of.index[home], index, prices)
         able[there] &= fits
-        person = moves.persons[:, side]
-        there = np.flatnonzero(person >= 0)
-        p = person[there]
-        now, then = (
-            person_index()[r, of.cls[p]] for r in (of.relgq[p], moves.labels[there, side])
-        )
+        there = np.flatnonzero(moves.persons[:, side] >= 0)
+        p = moves.persons[there, side]
+        now, then = (person_index()[r, of.cls[p]] for r in (of.relgq[p], moves.labels[there, side]))
         gain[there] += of.change(of.home[p], now, then, prices)
     good = np.flatnonzero(able & (gain < -least))
     good = good[np.argsort(gain[good], kind="stable")]

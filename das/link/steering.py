@@ -13,28 +13,28 @@ import numpy as np
 
 from das.link import moves
 from das.link.fields import Ints
-from das.link.linked_tract import FIRST, LinkedTract
+from das.link.linked_tract import MEMBER, LinkedTract
 from das.link.moves import Moves
 from das.link.totals import CELLS, person_index
-from das.model.dhc.members import HEADS, PARTNERS
 
-_LEAST = 0.2
-_TRIES = {"tenures": 6, "moved": 4, "exchanged": 4, "members": 6, "heads": 6}
+#: The least gain of a move; a sweep with fewer moves than one for so many households is the last.
+LEAST, _FEW = 0.2, 300
+_TRIES = {"tenures": 6, "joined": 4, "exchanged": 4, "swapped": 6, "headed": 6}
 
 
 def steered(of: LinkedTract, rng: np.random.Generator, sweeps: int) -> None:
     """Lower the distance of a tract."""
     for _ in range(sweeps):
-        made = _made(of, moves.relabelled(of))
+        many = made(of, moves.relabelled(of))
         for name, tries in _TRIES.items():
-            made += _made(of, getattr(moves, name)(of, rng, tries))
-        if not made:
+            many += made(of, getattr(moves, name)(of, rng, tries))
+        if many <= len(of.head) / _FEW:
             break
 
 
-def _made(of: LinkedTract, found: Moves) -> int:
+def made(of: LinkedTract, found: Moves) -> int:
     """Make the moves that gain, the best first; returns how many. A household changes once."""
-    good = moves.best(of, found, of.prices(), _LEAST)
+    good = moves.best(of, found, of.prices(), LEAST)
     index, now, then = _cells(of, good)
     chosen = _Chosen(of)
     homes, cost = good.homes.tolist(), good.cost.tolist()
@@ -42,7 +42,7 @@ def _made(of: LinkedTract, found: Moves) -> int:
     many = [
         i
         for i, (a, b) in enumerate(zip(now.tolist(), then.tolist(), strict=True))
-        if chosen.made(homes[i], group[i], a, b, cost[i])
+        if chosen.gains(homes[i], group[i], a, b, cost[i])
     ]
     of.over[:, :] = chosen.over
     _apply(of, good.some(np.array(many, dtype=np.int64)), index[many])
@@ -57,7 +57,7 @@ class _Chosen:
         self.over, self.weight = of.over.tolist(), of.weight.tolist()
         self.touched = [False] * len(of.head)
 
-    def made(
+    def gains(
         self, homes: list[int], group: int, now: list[int], then: list[int], cost: float
     ) -> bool:
         """Whether a move still gains; if so, it is made."""
@@ -72,7 +72,7 @@ class _Chosen:
         for over, weight in rows:
             for cell, s in step.items():
                 cost += weight[cell] * s * (2 * over[cell] + s)
-        if cost >= -_LEAST:
+        if cost >= -LEAST:
             return False
         for over, _ in rows:
             for cell, s in step.items():
@@ -100,20 +100,20 @@ def _cells(of: LinkedTract, good: Moves) -> tuple[Ints, Ints, Ints]:
     return np.stack(index, 1), np.concatenate(now, 1), np.concatenate(then, 1)
 
 
-def _apply(of: LinkedTract, made: Moves, index: Ints) -> None:
+def _apply(of: LinkedTract, chosen: Moves, index: Ints) -> None:
     """Change households and persons by moves, none of which touches another's."""
     for s in (0, 1):
-        there = made.homes[:, s] >= 0
-        home = made.homes[there, s]
-        of.head[home], of.counts[home] = made.heads[there, s], made.counts[there, s]
-        of.tenure[home], of.index[home] = made.tenure[there, s], index[there, s]
-    if made.members:
+        there = chosen.homes[:, s] >= 0
+        home = chosen.homes[there, s]
+        of.head[home], of.counts[home] = chosen.heads[there, s], chosen.counts[there, s]
+        of.tenure[home], of.index[home] = chosen.tenure[there, s], index[there, s]
+    if chosen.whole:
         goes = np.arange(len(of.head))
-        goes[made.homes[:, 0]], goes[made.homes[:, 1]] = made.homes[:, 1], made.homes[:, 0]
-        who = np.flatnonzero((of.relgq >= FIRST + len(PARTNERS)) & ~np.isin(of.relgq, HEADS))
+        goes[chosen.homes[:, 0]], goes[chosen.homes[:, 1]] = chosen.homes[:, 1], chosen.homes[:, 0]
+        who = np.flatnonzero(of.relgq >= MEMBER)
         of.home[who] = goes[of.home[who]]
     for s in (0, 1):
-        there = made.persons[:, s] >= 0
-        person = made.persons[there, s]
-        of.relgq[person], of.home[person] = made.labels[there, s], made.to[there, s]
+        there = chosen.persons[:, s] >= 0
+        person = chosen.persons[there, s]
+        of.relgq[person], of.home[person] = chosen.labels[there, s], chosen.to[there, s]
     of.order()

@@ -87,7 +87,6 @@ class Totals(Frozen):
         if self.wanted.shape != self.weight.shape or (self.weight < 0).any():
             raise InputError("targets and weights do not fit", where="totals of a link")
 
-
     def shifted(self, by: Floats) -> Totals:
         """With other targets of the tract, ``(CELLS,)`` more."""
         wanted = self.wanted.copy()
@@ -218,13 +217,16 @@ def published_totals(persons: HomePersons, households: Histogram, group: Ints) -
 
 
 def shares(over: Floats, above: Ints, homes: Ints) -> Floats:
-    """What tracts must give for the units ``above`` them to have their published totals,
-    ``(tracts, CELLS)``: ``over`` of each unit, of the same shape, shared by households in whole
-    numbers. What a tract rounds down, the next one gets."""
+    """How the targets of tracts change for the units ``above`` them to have their published totals,
+    ``(tracts, CELLS)``. ``over``: by how much each tract is above them, of the same shape.
+
+    A unit's deviation is shared by households in whole numbers; what a tract rounds down, the next
+    one gets. Of a family that weighs little a part is shared: its published totals can contradict
+    others, and no price could bring them about."""
     out = np.zeros_like(over)
     for unit in np.unique(above):
         here = np.flatnonzero(above == unit)
         upto = np.cumsum(homes[here]) / max(1, homes[here].sum())
-        due = np.rint(over[here].sum(axis=0) * upto[:, None])
+        due = np.rint(-over[here].sum(axis=0) * np.minimum(1, 2 * weights()) * upto[:, None])
         out[here] = np.diff(due, axis=0, prepend=0)
     return out
