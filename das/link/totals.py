@@ -5,9 +5,9 @@ the families that they measure well. The distance of a link from them is
 
 .. math:: J = \sum_u \sum_f w_{uf} (x_{uf} - y_{uf})^2,
 
-over the tract and its block groups :math:`u` and the cells :math:`f` of all families, with what is
-linked :math:`x`, what is published :math:`y`, and :math:`w` in proportion to the inverse variance
-of the plan's answers. Where both files have measured the same, such as couples, two families weigh
+over the tract and its block groups :math:`u` and the cells :math:`f` of all families. What is
+linked is :math:`x`, what is published :math:`y`. The weight :math:`w` is in proportion to the
+inverse variance of the answer in production's plan. Where both files have measured the same, such as couples, two families weigh
 against each other. Then the least distance is at the mean with inverse variances as weights.
 
 Adding one to a cell changes :math:`J` by :math:`w (2 (x - y) + 1)`. These are the *prices* at which
@@ -22,6 +22,7 @@ from functools import cache
 import numpy as np
 
 from das.errors import InputError
+from das.link.counted import age_class
 from das.link.fields import MS, Floats, Ints, N, household_attributes, type_fields
 from das.link.people import HomePersons
 from das.model.dhc.household_types import ATTRIBUTE
@@ -45,6 +46,7 @@ _AXES = {
     "hisp": 2,
     "race": 7,
     "owned": 2,
+    "tenure": 3,
     "couple": 5,
     "partner": 3,
     "own": 4,
@@ -60,15 +62,20 @@ _HOUSEHOLDS: tuple[tuple[tuple[str, ...], float], ...] = (
     (("partner", "own", "sex", "owned"), 1.0),
     (("couple", "hisp", "owned"), 1.0),
     (("multig", "hisp", "owned"), 1.0),
-    (("hisp", "race", "owned"), 0.8),
+    (("hisp", "race", "owned"), 1.0),
     (("relatives", "partner", "any own", "sex", "alone"), 0.2),
-    (("size", "relatives", "owned"), 0.1),
-    (("age", "relatives", "owned"), 0.2),
-    (("owned", "relatives", "partner", "sex", "alone", "age3"), 0.2),
+    (("size", "relatives"), 0.1),
+    (("size", "tenure"), 0.5),
+    (("age", "relatives", "owned"), 0.1),
+    (("owned", "relatives", "partner", "sex", "alone", "age3"), 0.3),
     (("couple", "sex"), 0.5),
 )
-#: Of the persons' file, asked of its householders.
-_ALONE = (("alone", "sex", "old head"), 1.0)
+#: Families of households that the persons' file is asked for, which knows its householders better.
+_HEADS: tuple[tuple[tuple[str, ...], float], ...] = (
+    (("alone", "sex", "old head"), 1.0),
+    (("sex", "age"), 0.5),
+)
+_FAMILIES = (*_HOUSEHOLDS, *_HEADS)
 #: Persons by relationship and whether under 18, children by age, and the old.
 _LABELS, _CHILDREN, _SENIORS = 1.0, 0.3, 1.0
 #: The weight of a block group's cell next to that of its tract.
@@ -104,6 +111,7 @@ def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
         "age3": np.searchsorted((2, 6), of["hhage"], side="right"),
         "hisp": of["hisp"],
         "race": of["race"],
+        "tenure": of[TENURE.name],
         "owned": np.where(of[TENURE.name] == 2, 1, 0),
         "couple": couple,
         "partner": np.where(couple == N, 2, np.where(couple <= MS, 0, 1)),
@@ -118,7 +126,7 @@ def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
 
 
 def _starts() -> list[int]:
-    cells = [int(np.prod([_AXES[a] for a in axes])) for axes, _ in (*_HOUSEHOLDS, _ALONE)]
+    cells = [int(np.prod([_AXES[a] for a in axes])) for axes, _ in _FAMILIES]
     return np.cumsum([0, *cells]).tolist()
 
 
@@ -128,15 +136,19 @@ _CHILD_AT = _PERSONS_AT + 2 * RELATIONS
 _SENIOR_AT = _CHILD_AT + 3 * _MINOR
 CELLS = _SENIOR_AT + 4
 #: How many families of households there are.
-FAMILIES = len(_HOUSEHOLDS) + 1
+FAMILIES = len(_FAMILIES)
 
 
 def household_index(of: Mapping[str, Ints]) -> Ints:
     """The cell of households in each family, ``(..., FAMILIES)``."""
-    levels = _axes(of)
+    return _cells(_axes(of), 0)
+
+
+def _cells(levels: Mapping[str, Ints], first: int) -> Ints:
+    """The cells in the families from number ``first``, ``(..., families)``."""
     out = []
-    for (axes, _), start in zip((*_HOUSEHOLDS, _ALONE), _starts(), strict=False):
-        at = np.zeros_like(levels["couple"])
+    for (axes, _), start in zip(_FAMILIES[first:], _starts()[first:], strict=False):
+        at = np.zeros_like(levels["sex"])
         for axis in axes:
             at = at * _AXES[axis] + levels[axis]
         out.append(at + start)
@@ -174,7 +186,7 @@ def weights() -> Floats:
     """Of each cell in a tract, ``(CELLS,)``."""
     out = np.zeros(CELLS)
     starts = _starts()
-    for (_, weight), a, b in zip((*_HOUSEHOLDS, _ALONE), starts, starts[1:], strict=False):
+    for (_, weight), a, b in zip(_FAMILIES, starts, starts[1:], strict=False):
         out[a:b] = weight
     out[_PERSONS_AT:_CHILD_AT] = _LABELS
     out[_CHILD_AT:_SENIOR_AT] = _CHILDREN
@@ -202,15 +214,18 @@ def published_totals(persons: HomePersons, households: Histogram, group: Ints) -
     """What the files of a tract say. ``group``: the block group of each block."""
     groups = int(group.max(initial=0)) + 1
     index = household_index(household_attributes(households.cell))
-    index[:, -1] = CELLS  # asked of persons
+    index = index[:, : len(_HOUSEHOLDS)]
     wanted = added(index, group[households.unit], groups, households.count)
     at = person_index()[persons.relgq, age_classes(persons.age)]
     wanted += added(at, group[persons.block], groups)
-    head = np.isin(persons.relgq, HEADS)
-    alone = (persons.relgq[head] == HEADS[0]).astype(np.int64)
-    old = (persons.age[head] >= 65).astype(np.int64)
-    cell = _starts()[-2] + (alone * 2 + persons.sex[head]) * 2 + old
-    wanted += added(cell[:, None], group[persons.block[head]], groups)
+    heads = persons.some(np.flatnonzero(np.isin(persons.relgq, HEADS)))
+    levels = {
+        "sex": heads.sex,
+        "age": np.maximum(age_class(heads.age), 0),
+        "alone": (heads.relgq == HEADS[0]).astype(np.int64),
+        "old head": (heads.age >= 65).astype(np.int64),
+    }
+    wanted += added(_cells(levels, len(_HOUSEHOLDS)), group[heads.block], groups)
     weight = np.tile(weights(), (1 + groups, 1))
     weight[1:] *= GROUP_WEIGHT
     return Totals(wanted, weight)
