@@ -219,11 +219,9 @@ def _widen(pool: Pool, homes: Ints, gap: int) -> None:
     """What no change of size by one gives: the largest households share it. Raises
     :class:`InputError` where there is less than no room, which would be a contradiction: all could
     be of one or two."""
-    large = homes[type_fields().size[pool.kind[homes]] == LARGEST]
-    if gap < 0 or not len(large):
+    if gap < 0 or type_fields().size[pool.kind[homes]].max() < LARGEST:
         raise InputError("a block's households cannot hold its persons", where="link")
-    pool.extra[large] += gap // len(large)
-    pool.extra[large[: gap % len(large)]] += 1
+    pool.widen(homes, gap)
 
 
 def couple_index(relgq: Ints) -> Ints:

@@ -151,9 +151,17 @@ class Pool:
     def _stretch(self, gap: int) -> None:
         if gap < 0 or not len(self.kind):
             raise InputError("more room in households than persons", where="link")
-        large = np.argmax(type_fields().size[self.kind])
-        self.kind[large] = nearest(self.kind[[large]], self._grown(LARGEST))[0][0]
-        self.extra[large] += gap
+        sizes = type_fields().size[self.kind]
+        if sizes.max() < LARGEST:
+            large = np.argmax(sizes)
+            self.kind[large] = nearest(self.kind[[large]], self._grown(LARGEST))[0][0]
+        self.widen(np.arange(len(self.kind)), gap)
+
+    def widen(self, where: Ints, gap: int) -> None:
+        """The largest of some households share ``gap`` persons more."""
+        large = where[type_fields().size[self.kind[where]] == LARGEST]
+        self.extra[large] += gap // len(large)
+        self.extra[large[: gap % len(large)]] += 1
 
     def _grown(self, size: int) -> np.ndarray:
         return np.asarray(type_fields().size == size)
