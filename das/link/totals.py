@@ -252,9 +252,35 @@ def published_totals(persons: HomePersons, households: Histogram, group: Ints) -
         "old head": (heads.age >= 65).astype(np.int64),
     }
     wanted += added(_cells(levels, slice(len(_HOUSEHOLDS), -1)), group[heads.block], groups)
+    _with_ages(wanted)
     weight = np.tile(weights(), (1 + groups, 1))
     weight[1:] *= GROUP_WEIGHT
     return Totals(wanted, weight)
+
+
+_BY_AGE, _BY_THREE_AGES, _HEADS_BY_AGE = (
+    [axes for axes, _ in _FAMILIES].index(axes)
+    for axes in (
+        ("age", "relatives", "owned"),
+        ("owned", "relatives", "partner", "sex", "alone", "age3"),
+        ("sex", "age"),
+    )
+)
+
+
+def _with_ages(wanted: Floats) -> None:
+    """Householders by class of age are measured better among persons: families of households by age
+    are scaled to them, at most twofold."""
+    rows, starts = len(wanted), _starts()
+    ages, three, heads = (
+        wanted[:, starts[i] : starts[i + 1]] for i in (_BY_AGE, _BY_THREE_AGES, _HEADS_BY_AGE)
+    )
+    now = ages.reshape(rows, 9, 4).sum(axis=2)
+    then = heads.reshape(rows, 2, 9).sum(axis=1)
+    factor = np.clip(then / np.maximum(now, 1), 0.5, 2)
+    ages *= np.repeat(factor, 4, axis=1)
+    now, then = (np.add.reduceat(x, (0, 2, 6), axis=1) for x in (now, then))
+    three *= np.tile(np.clip(then / np.maximum(now, 1), 0.5, 2), three.shape[1] // 3)
 
 
 def shares(over: Floats, above: Ints, homes: Ints) -> Floats:
