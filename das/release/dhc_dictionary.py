@@ -65,7 +65,10 @@ def write(opened: OpenedDhc) -> None:
 def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
     """The lines."""
     spine, out, private = opened.spine, opened.spec.output, opened.spec.run.private
-    for name, says in FILES.items():
+    files = list(FILES.items())
+    if opened.spec.estimation.prior != "none":
+        files.append(dictionary.PRIOR)
+    for name, says in files:
         yield DictionaryLine("", "file", name, "", "", says)
     yield from dictionary.of_tree(spine)
     for u in opened.spec.universes:

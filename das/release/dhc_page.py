@@ -42,6 +42,7 @@ FILES = {
     "nmf": "every noisy measurement made on demand, with its variance",
     "dictionary.csv": "what every file, column and code means",
     "spec.toml": "the configuration",
+    "prior.json": "what was assumed of the lowest units besides their measurements",
 }
 #: The level that places are shown of, where the tree has it; else that below the root.
 SHOWN = "County"
@@ -83,12 +84,15 @@ def write(
     privacy: Document | None,
     private: Private,
     universes: Sequence[DhcUniverse] = (),
+    *,
+    shares: bool = False,
 ) -> None:
     """Write the page under ``out``.
 
     ``certificates`` are those of the estimation by universe and level, empty if unknown.
     ``privacy`` is the statement of the release, if there is one. ``universes``, if given, say how
-    everything was measured, and the page shows the noise. Raises :class:`InputError` for counts of
+    everything was measured, and the page shows the noise. ``shares``: whether the lowest units were
+    assumed to have their parents' shares. Raises :class:`InputError` for counts of
     another tree."""
     check(spine, counts)
     root, lowest = spine.levels[0], spine.levels[-1]
@@ -104,6 +108,7 @@ def write(
         householders=int(counts["persons"][root].answer(DHCP.query("relgq_4_groups"))[0, 0]),
         privacy_page=privacy is not None,
         noise=[line for u in universes for line in margins(u)],
+        shares=shares,
     )
     atomic.write_text(out / NAME, page)
 

@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from das.accounting.document import Document
 from das.engine import Progress
 from das.estimate.outer import OuterEstimates
+from das.files import atomic
 from das.files.run.ledger import LedgerFile
-from das.release import dhc_dictionary, dhc_files, dhc_page
+from das.model.not_private import marked
+from das.release import dhc_dictionary, dhc_files, dhc_page, prior_document
 from das.release.dhc import OpenedDhc
 from das.release.seal import seal
+from das.spec.dhc import PERSONS
 from das.spec.dhc_relations import are_costs
 from das.stages import Stages
 
@@ -24,7 +27,8 @@ def publish(
     progress: Progress,
 ) -> None:
     """Write it into the folder of the release, and seal it."""
-    spec, out = opened.spec, opened.folder
+    spec, out, persons = opened.spec, opened.folder, opened.spec.universe(PERSONS)
+    prior = done[PERSONS].prior
     counts = {name: e.counts for name, e in done.items()}
     with stages("microdata and tables"):
         dhc_files.write(
@@ -37,6 +41,9 @@ def publish(
             tables=spec.output.tables,
             progress=progress,
         )
+    if prior is not None:
+        said = prior_document.shares_document(prior, opened.spine, persons.strategy.outer)
+        atomic.write_json(out / prior_document.NAME, marked(said, spec.run.private))
     dhc_dictionary.write(opened)
     if spec.output.report:
         with stages.page("report of the release", out / dhc_page.NAME):
@@ -51,6 +58,7 @@ def publish(
                 privacy,
                 spec.run.private,
                 spec.universes,
+                shares=prior is not None,
             )
     with stages("seal"):
         seal(out, privacy, spec.run.name, LedgerFile(out / "ledger.jsonl").entries.files())

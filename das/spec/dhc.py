@@ -36,6 +36,8 @@ PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 #: Production's strategy of each universe.
 _PRODUCTION = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}
 _FEW = 100
+#: Levels from which the weight of a prior is estimated: the lowest, its parents, and theirs.
+_LEARNING = 3
 #: The levels of a tree of tabulation whose budgets have other names.
 _LIKE = {level: level for level in strategy.LEVELS} | {"Nation": "US", "Tract": "Tract_Subset"}
 
@@ -166,6 +168,11 @@ class DhcEstimation(Part):
     `"full-information"`: queries with at most 100 answers from the measurements of all levels.
     """
 
+    prior: Literal["none", "shares"] = "none"
+    """A prior for the persons of the lowest units: none, or that they have roughly the shares of
+    the unit above (`"shares"`; see *Blocks*). Its weight is estimated from published levels.
+    """
+
     @property
     def most(self) -> int:
         """The most answers that a query can have for the upward pass to use it at all levels
@@ -205,6 +212,11 @@ class DhcSpec(Specification):
                     f' "{budgets[0]}", or another of '
                     f"{', '.join(budgets)}"
                 )
+        if self.estimation.prior != "none" and len(levels) < _LEARNING:
+            raise ValueError(
+                f"estimation.prior: its weight is estimated from {_LEARNING} levels, and"
+                f' geography.levels names {len(levels)}: name more, or leave it at "none"'
+            )
         if self.run.entropy != "keyed":
             raise ValueError(
                 "run.entropy: on-demand noise must be the same when it is requested again: only"

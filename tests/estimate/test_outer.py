@@ -15,6 +15,7 @@ from das.errors import InfeasibleError, InputError
 from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import OuterStep, RefinedFamily, refined
 from das.model.histogram import Histogram
+from das.model.prior import SharesPrior
 from das.model.schema import Schema
 from das.model.sparse_measurement import (
     RecordingSource,
@@ -217,7 +218,9 @@ def test_nobody_is_asked_for_where_nobody_can_be() -> None:
 # --------------------------------------------------------------------------------------------------
 
 
-def steps(seed: int) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
+def steps(
+    seed: int, prior: SharesPrior | None = None
+) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
     truth, able = people(seed)
     source, fixed = measured(truth, seed + 1), fixed_counts(truth, able)
     above = by_kind(source, fixed)
@@ -231,6 +234,7 @@ def steps(seed: int) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
         fixed,
         above,
         fixed.counts["Tract"],
+        prior=prior,
     )
     return step, source, [f for families in step.tasks() for f in families]
 
@@ -251,11 +255,13 @@ def by_kind(source: SparseSource, fixed: FixedCounts) -> Histogram:
     return above
 
 
-def test_a_step_is_the_least_squares_that_it_says() -> None:
+@pytest.mark.parametrize("spread", [None, 2.0])
+def test_a_step_is_the_least_squares_that_it_says(spread: float | None) -> None:
     """Against the dense problem of all variables, settled ones too, by Clarabel: the same minimum,
-    and the nearest integers.
-    """
-    step, source, families = steps(11)
+    and the nearest integers. With a prior, too."""
+    one = np.ones((len(OUTER), 1))
+    prior = None if spread is None else SharesPrior("State", spread * one, one, one.astype(int))
+    step, source, families = steps(11, prior)
     tried, start = 0, 0
     for family in families:
         children, variables = len(family.known), len(family.key)
@@ -272,6 +278,11 @@ def test_a_step_is_the_least_squares_that_it_says() -> None:
         start += children
         if children == 1:
             continue
+        if prior is not None:
+            assert family.parent is not None
+            pull = pulled(family, prior)
+            gram += pull[:, None, None] * np.eye(variables)
+            rhs += pull[:, None] * shared_evenly(family)
         groups = (family.group[None, :] == np.arange(family.known.shape[1])[:, None]).astype(float)
         exact = family.known.astype(float)
         assert family.parent is not None
@@ -294,6 +305,35 @@ def test_a_step_is_the_least_squares_that_it_says() -> None:
     assert tried > 3
 
 
+def shared_evenly(family: RefinedFamily) -> NDArray[np.float64]:
+    """Each child's sums with the shares of the parent, one by one."""
+    out = np.zeros((len(family.known), len(family.key)))
+    for k, g in enumerate(family.group.tolist()):
+        of = family.parent[family.group == g].sum()
+        out[:, k] = family.known[:, g] * family.parent[k] / of
+    return out
+
+
+def pulled(family: RefinedFamily, prior: SharesPrior) -> NDArray[np.float64]:
+    """The weight of each child: its free cells have variances that add up to as much as if
+    everybody settled alone, times the spread; to within a factor of a third."""
+    expected, out = shared_evenly(family), np.zeros(len(family.known))
+    said = family.equations.weight[-1]
+    for c in range(len(out)):
+        variance = degrees = 0.0
+        for g in np.unique(family.group[family.free]):
+            here = np.flatnonzero(family.group == g)
+            if n := family.known[c, g]:
+                share = expected[c, here] / n
+                variance += float((n * share * (1 - share)).sum())
+                degrees += len(here) - 1
+        if degrees:
+            exact = degrees / (prior.spread[0, 0] * variance)
+            assert 3 / 4 - 1e-9 <= exact / said[c] <= 3 / 2 + 1e-9
+            out[c] = said[c]
+    return out
+
+
 def objective(p: Problem, x: NDArray[np.float64]) -> float:
     return float(sum(0.5 * v @ g @ v - b @ v for g, b, v in zip(p.gram, p.rhs, x, strict=True)))
 
@@ -306,8 +346,8 @@ def estimate_of(family: RefinedFamily) -> NDArray[np.float64]:
         bounds = family.known[:, groups].astype(float)
         assert family.parent is not None
         found = children_qp(
-            LayeredGram(list(family.index), family.weight),
-            family.rhs,
+            LayeredGram(list(family.equations.index), family.equations.weight),
+            family.equations.rhs,
             family.parent[family.free].astype(float),
             groups=group,
             lower=bounds,
