@@ -270,14 +270,13 @@ class OuterStep(Frozen):
     def _measured(self) -> Mapping[str, Floats]:
         """The variances of the units by each query of the pass."""
         there = self.source.queries(self.level)
-        return {
-            q: self.source.variance(self.level, q) for q in self.outer_pass.queries if q in there
-        }
+        used = (*self.outer_pass.queries, *self.outer_pass.ahead)
+        return {q: self.source.variance(self.level, q) for q in used if q in there}
 
     def _family(
         self, number: int, start: int, stop: int, measured: Mapping[str, Floats]
     ) -> RefinedFamily:
-        key, cell, parent = self._variables(number)
+        key, cell, parent, single = self._variables(number)
         kind = key // self.frozen.answers
         group_key, group = np.unique(
             kind * self.last.answers + self.last.at(cell), return_inverse=True
@@ -287,7 +286,7 @@ class OuterStep(Frozen):
         free = np.flatnonzero(~alone[group] & (known[:, group] > 0).any(axis=0))
         if stop - start == 1 and parent is not None:  # an only child
             known, group, free = parent[None, :], np.arange(len(key)), free[:0]
-        equations = self._asked(cell, known, group, parent, free, start, number, measured)
+        equations = self._asked(cell, single, known, group, parent, free, start, number, measured)
         chain = [self.schema.query(q).at(cell[free]) for q in self.outer_pass.chain[1:]]
         links = tuple(
             np.unique(kind[free] * (c.max(initial=0) + 1) + c, return_inverse=True)[1]
@@ -295,22 +294,28 @@ class OuterStep(Frozen):
         )
         return RefinedFamily(self.cells, key, parent, group, known, free, equations, links)
 
-    def _variables(self, number: int) -> tuple[Ints, Ints, Ints | None]:
-        """The answers of the frozen query, by kind, a cell of each, and how many the parent has."""
+    def _variables(self, number: int) -> tuple[Ints, Ints, Ints | None, Mask]:
+        """The answers of the frozen query, by kind, a cell of each, how many the parent has, and
+        whether the answer has this cell alone, in all kinds."""
         if self.above is None:
-            place = self.fixed.possible(self.schema, self.known, self.last)
-            key = place // self.schema.cells * self.frozen.answers + self.frozen.at(
-                place % self.schema.cells
-            )
-            key, first = np.unique(key, return_index=True)
-            return key, place[first] % self.schema.cells, None
-        row = self.above.rows(number, number + 1)
-        cell = row.cell % self.schema.cells
-        key = row.cell // self.schema.cells * self.frozen.answers + self.frozen.at(cell)
+            place, count = self.fixed.possible(self.schema, self.known, self.last), None
+        else:
+            row = self.above.rows(number, number + 1)
+            place, count = row.cell, row.count
+        cell = place % self.schema.cells
+        answer = self.frozen.at(cell)
+        key = place // self.schema.cells * self.frozen.answers + answer
         key, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        single = np.zeros(0, dtype=bool)
+        if self.outer_pass.ahead:
+            distinct = np.unique(cell, return_index=True)[1]
+            _, of, many = np.unique(answer[distinct], return_inverse=True, return_counts=True)
+            single = np.isin(cell[first], cell[distinct][many[of] == 1])
+        if count is None:
+            return key, cell[first], None, single
         parent = np.zeros(len(key), dtype=np.int64)
-        np.add.at(parent, inverse, row.count)
-        return key, cell[first], parent
+        np.add.at(parent, inverse, count)
+        return key, cell[first], parent, single
 
     def _known(self, group_key: Ints, start: int, stop: int) -> Ints:
         rows = self.known.rows(start, stop)
@@ -321,6 +326,7 @@ class OuterStep(Frozen):
     def _asked(
         self,
         cell: Ints,
+        single: Mask,
         known: Ints,
         group: Ints,
         parent: Ints | None,
@@ -330,7 +336,8 @@ class OuterStep(Frozen):
         measured: Mapping[str, Floats],
     ) -> PassEquations:
         """The least squares on the free variables of family ``number``: the measurements minus the
-        determined variables. Children are also pulled towards the shares of the parent: by the
+        determined variables. Queries of a later pass are used for ``single`` cells alone. Children
+        are also pulled towards the shares of the parent: by the
         prior; without one weakly, if they are not measured for each variable by itself, or have one
         in several kinds."""
         if not len(free):
@@ -341,14 +348,21 @@ class OuterStep(Frozen):
         others = np.flatnonzero(fixed.any(axis=0))
         for name, variance in measured.items():
             query = self.schema.query(name)
-            answer, of = np.unique(query.at(cell[free]), return_inverse=True)
+            usable = single if name in self.outer_pass.ahead else np.ones(len(cell), dtype=bool)
+            if not usable[free].any():
+                continue
+            of = np.full(len(free), -1)
+            answer, of[usable[free]] = np.unique(
+                query.at(cell[free][usable[free]]), return_inverse=True
+            )
             weight = 1 / variance[start : start + len(known)]
-            value = self._answers(name, start, able & (weight > 0)[:, None], answer, of)
+            asked = able & usable[free] & (weight > 0)[:, None]
+            value = self._answers(name, start, asked, answer, of)
             there = query.at(cell[others])
-            place = np.searchsorted(answer, there)
-            here = (place < len(answer)) & (answer[np.minimum(place, len(answer) - 1)] == there)
+            place = np.minimum(np.searchsorted(answer, there), len(answer) - 1)
+            here = usable[others] & (answer[place] == there)
             np.subtract.at(value.T, place[here], fixed[:, others[here]].T)
-            made.add(of, weight, value[:, of])
+            made.add(of, weight, value[:, of] * (of >= 0))
         shared = SharedOut.of(known, group[free], None if parent is None else parent[free])
         pull = made.weak()
         if self.prior is not None:

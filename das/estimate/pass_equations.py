@@ -48,10 +48,10 @@ class EquationsInMaking:
         self.rhs, self.own, self.precision = (np.zeros(self.able.shape) for _ in range(3))
 
     def add(self, of: Ints, weight: Floats, value: Floats) -> None:
-        """A query: the answer ``of`` each variable, the weight of each child, and what was measured
-        of each variable's answer ``(children, variables)``."""
+        """A query: the answer ``of`` each variable, or -1, the weight of each child, and what was
+        measured of each variable's answer ``(children, variables)``, 0 where there is none."""
         said = weight[:, None] * value
-        alone = (np.bincount(of) == 1)[of]
+        alone = (np.bincount(of[of >= 0]) == 1)[of] & (of >= 0)
         self.rhs += said
         self.own += said * alone
         self.precision += weight[:, None] * alone

@@ -168,6 +168,10 @@ class DhcEstimation(Part):
     `"full-information"`: queries with at most 100 answers from the measurements of all levels.
     """
 
+    cells: Literal["last", "first"] = "last"
+    """When measurements of single cells of persons count: in the last pass, as in production, or
+    from the first pass on, where this settles a cell, such as a single year of age under 22.
+    """
     prior: Literal["none", "shares"] = "none"
     """A prior for the persons of the lowest units: none, or that they have roughly the shares of
     the unit above (`"shares"`; see *Blocks*). Its weight is estimated from published levels.
@@ -247,6 +251,8 @@ class DhcSpec(Specification):
             self._on_levels(of(b.where), getattr(b, name), b.queries.get(name, {}))
             for name, of in _PRODUCTION.items()
         )
+        if self.estimation.cells == "first":
+            persons = persons.cells_first()
         return (
             DhcUniverse(kind_of(PERSONS), persons, strategy.PERSONS_FIXED, housed=True),
             DhcUniverse(kind_of(UNITS), units, strategy.UNITS_FIXED, exact=strategy.UNITS_EXACT),
