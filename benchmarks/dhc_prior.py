@@ -81,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     world = TractWorld.read(data)
     found = [_pair(figures, world, seed, given.workers) for seed in range(1, given.repeats + 1)]
-    _print(figures, world, found)
+    if found:
+        _print(figures, world, found)
     if given.replicates:
         _intervals(figures, TractWorld.read(data, 4), given.replicates, given.workers)
 

@@ -95,11 +95,13 @@ def run_universe(
     most: int = 0,
     shares: bool | SharesPrior = False,
 ) -> UniverseRun:
-    """One universe, from the truth to integers; its ledger is paid in full. Of queries with at most
+    """One universe, from the truth to integers, by a strategy of these levels or of production's;
+    its ledger is paid in full. Of queries with at most
     ``most`` answers all levels are used; ``shares`` is the prior of the lowest level.
     """
     schema, tree = of.schema, MeasuredSpine.of(spine)
-    of = Strategy(schema, {level: of.rho[BUDGETS[level]] for level in spine.levels}, of.outer)
+    if any(level not in of.rho for level in spine.levels):
+        of = Strategy(schema, {level: of.rho[BUDGETS[level]] for level in spine.levels}, of.outer)
     plan = of.plan()
     ledger = Ledger(plan.cost, paths=plan.paths)
     levels = {level: Confidential(h) for level, h in truth.upward(spine).items()}
@@ -151,16 +153,12 @@ def people(frame: pd.DataFrame, column: str, spine: Spine) -> Histogram:
     )
 
 
-def redistricted(truth: Histogram, spine: Spine, seed: int) -> Histogram:
-    """The redistricting counts as they are published before, with their own budget."""
-    fixed_query, budget = (
-        DHCP.query(PL94_FIXED),
-        parse(
-            CONFIG.read_text(encoding="utf-8"),
-            where=str(CONFIG),
-            overrides=["geography.spine=tabulation"],
-        ).persons.plan,
-    )
+def redistricted(truth: Histogram, spine: Spine, seed: int, config: Path = CONFIG) -> Histogram:
+    """The redistricting counts as they are published before, with the budget and the method of a
+    configuration, on this tree."""
+    text, changes = config.read_text(encoding="utf-8"), ["geography.spine=tabulation"]
+    spec = parse(text, where=str(config), overrides=changes if config == CONFIG else ())
+    fixed_query, budget = DHCP.query(PL94_FIXED), spec.persons.plan
     rho = {
         level: {d.query: 1 / Fraction(d.parameter) for d in budget.at(level)}
         for level in spine.levels
@@ -190,11 +188,9 @@ def redistricted(truth: Histogram, spine: Spine, seed: int) -> Histogram:
     noisy = das.measure(counted, plan, exact={"State": "total"}, seed=seed)
     structures = np.zeros((spine.units("Block"), 8), dtype=np.int64)
     structures[:, 0] = 1  # somebody's home is everywhere, and there are no group quarters
-    return (
-        das.topdown(noisy, spine, das.bounds(PL94, spine, structures=structures))
-        .histograms["Block"]
-        .histogram
-    )
+    method = das.topdown if spec.estimation.method == "topdown" else das.full_information
+    found = method(noisy, spine, das.bounds(PL94, spine, structures=structures))
+    return found.histograms["Block"].histogram
 
 
 def age_errors(truth: Histogram, found: Histogram, spine: Spine, level: str) -> dict[str, float]:
