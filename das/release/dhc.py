@@ -47,7 +47,7 @@ from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
 from das.spec import DhcSpec, load, of_kind
-from das.spec.dhc import PERSONS, UNITS, DhcUniverse
+from das.spec.dhc import UNITS, DhcUniverse
 
 Ints = NDArray[np.int64]
 SPEC, SPINE = "spec.toml", "spine.parquet"
@@ -182,8 +182,7 @@ class OpenedDhc:
     ) -> RefinedEstimates:
         """:func:`das.estimate.outer.refined`, of the whole, its upper tree or a subtree. Raises
         :class:`ReleaseError` where what is held fixed contradicts itself, or the schema."""
-        lowest = spine.levels[-1] == self.spine.levels[-1]
-        shares = lowest and u.name == PERSONS and self.spec.estimation.prior == "shares"
+        shares = u.shares and spine.levels[-1] == self.spine.levels[-1]
         outer = u.strategy.outer
         try:
             return refined(source, spine, u.schema, outer, ties, pool, progress, above, shares)

@@ -138,7 +138,8 @@ class DhcUniverse(Frozen):
     """Records of one kind, the strategy by which they are measured and estimated, and the query
     ``fixed_query`` whose answers are exact in every lowest unit: published before, or, where it
     ``rests_on`` on another universe, by that. What is ``exact`` of it is published as it is true;
-    its records may be ``housed`` where there are facilities alone."""
+    its records may be ``housed`` where there are facilities alone. ``shares``: its lowest units
+    are assumed to have roughly the shares of the unit above (:mod:`das.estimate.shares`)."""
 
     kind: RecordKind
     strategy: Strategy
@@ -146,6 +147,7 @@ class DhcUniverse(Frozen):
     rests_on: str | None = None
     exact: str | None = None
     housed: bool = False
+    shares: bool = False
 
     @property
     def name(self) -> str:
@@ -226,6 +228,11 @@ class DhcSpec(Specification):
                 f"estimation.prior: its weight is estimated from {_LEARNING} levels, and"
                 f' geography.levels names {len(levels)}: name more, or leave it at "none"'
             )
+        if self.estimation.prior != "none" and self.geography.spine != "tabulation":
+            raise ValueError(
+                "estimation.prior: its weight is estimated from the published tree: leave it at"
+                ' "none", or geography.spine at "tabulation"'
+            )
         if self.run.entropy != "keyed":
             raise ValueError(
                 "run.entropy: on-demand noise must be the same when it is requested again: only"
@@ -258,8 +265,11 @@ class DhcSpec(Specification):
         )
         if self.estimation.cells == "first":
             persons = persons.cells_first()
+        shares = self.estimation.prior == "shares"
         return (
-            DhcUniverse(kind_of(PERSONS), persons, strategy.PERSONS_FIXED, housed=True),
+            DhcUniverse(
+                kind_of(PERSONS), persons, strategy.PERSONS_FIXED, housed=True, shares=shares
+            ),
             DhcUniverse(kind_of(UNITS), units, strategy.UNITS_FIXED, exact=strategy.UNITS_EXACT),
             DhcUniverse(kind_of(HOUSEHOLDS), households, strategy.HOUSEHOLDS_FIXED, rests_on=UNITS),
         )
