@@ -39,7 +39,7 @@ from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
 from das.spec import DhcSpec, load, of_kind
-from das.spec.dhc import PERSONS, UNITS, DhcUniverse
+from das.spec.dhc import UNITS, DhcUniverse
 
 Ints = NDArray[np.int64]
 SPEC, SPINE = "spec.toml", "spine.parquet"
@@ -150,7 +150,7 @@ class OpenedDhc:
         """:func:`das.estimate.outer.refined`, of the whole, its upper tree or a subtree. Raises
         :class:`ReleaseError` where what is held fixed contradicts itself, or the schema."""
         lowest = spine.levels[-1] == self.spine.levels[-1]
-        shares = lowest and u.name == PERSONS and self.spec.estimation.prior == "shares"
+        shares = lowest and u.prior == "shares"
         outer = u.strategy.outer
         try:
             return refined(source, spine, u.schema, outer, ties, pool, progress, above, shares)

@@ -36,6 +36,7 @@ PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 #: Production's strategy of each universe.
 _PRODUCTION = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}
 _FEW = 100
+SharesName = Literal["none", "shares"]
 #: Levels from which the weight of a prior is estimated: the lowest, its parents, and theirs.
 _LEARNING = 3
 #: The levels of a tree of tabulation whose budgets have other names.
@@ -133,7 +134,8 @@ class DhcUniverse(Frozen):
     """Records of one kind, the strategy by which they are measured and estimated, and the query
     ``fixed_query`` whose answers are exact in every lowest unit: published before, or, where it
     ``rests_on`` on another universe, by that. What is ``exact`` of it is published as it is true;
-    its records may be ``housed`` where there are facilities alone."""
+    its records may be ``housed`` where there are facilities alone. ``prior`` is that of its lowest
+    units."""
 
     kind: RecordKind
     strategy: Strategy
@@ -141,6 +143,7 @@ class DhcUniverse(Frozen):
     rests_on: str | None = None
     exact: str | None = None
     housed: bool = False
+    prior: SharesName = "none"
 
     @property
     def name(self) -> str:
@@ -172,7 +175,7 @@ class DhcEstimation(Part):
     """When measurements of single cells of persons count: in the last pass, as in production, or
     from the first pass on, where this settles a cell, such as a single year of age under 22.
     """
-    prior: Literal["none", "shares"] = "none"
+    prior: SharesName = "none"
     """A prior for the persons of the lowest units: none, or that they have roughly the shares of
     the unit above (`"shares"`; see *Blocks*). Its weight is estimated from published levels.
     """
@@ -254,7 +257,13 @@ class DhcSpec(Specification):
         if self.estimation.cells == "first":
             persons = persons.cells_first()
         return (
-            DhcUniverse(kind_of(PERSONS), persons, strategy.PERSONS_FIXED, housed=True),
+            DhcUniverse(
+                kind_of(PERSONS),
+                persons,
+                strategy.PERSONS_FIXED,
+                housed=True,
+                prior=self.estimation.prior,
+            ),
             DhcUniverse(kind_of(UNITS), units, strategy.UNITS_FIXED, exact=strategy.UNITS_EXACT),
             DhcUniverse(kind_of(HOUSEHOLDS), households, strategy.HOUSEHOLDS_FIXED, rests_on=UNITS),
         )
