@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from das.accounting.document import NAME
 from das.errors import ReleaseError
-from das.estimate.outer import RefinedEstimates
+from das.estimate.outer import OuterEstimates
 from das.files.release import statement
 from das.files.run import run_directory
 from das.model.histogram import Histogram
@@ -151,9 +151,11 @@ class DhcReplicates(ReleaseSource):
         self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
     ) -> dict[str, Histogram]:
         opened = self._rested(noise)
-        done: dict[str, RefinedEstimates] = {}
+        done: dict[str, OuterEstimates] = {}
         for u in self.planned():
-            source = noise.on_request(u, self.spine, counts[u.name].upward(self.spine))
+            tree = opened.tree(u)
+            measured = tree.of_published(counts[u.name]).upward(tree.spine)
+            source = noise.on_request(u, tree.spine, measured)
             done[u.name] = opened.estimate(u, source, done, pool)
         return {name: estimated.counts[self.spine.levels[-1]] for name, estimated in done.items()}
 

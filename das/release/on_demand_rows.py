@@ -15,7 +15,8 @@ from das.model.codes import text
 from das.model.labels import BESIDE
 from das.model.spelling import named
 from das.model.spelling import product as spelt
-from das.release.dhc import OpenedDhc
+from das.model.spine import Spine
+from das.release.dhc import OpenedDhc, tree_path
 from das.release.measured_rows import DRAWN, RowColumns, RowOptions, spread
 from das.spec.dhc import DhcUniverse
 
@@ -55,19 +56,26 @@ def rows(opened: OpenedDhc, asked: RowOptions) -> Any:
     for level in levels:
         known = opened.source(u).queries(level)
         queries = known if asked.query is None else [spelt(asked.query, known, "--query")]
-        units = _units(opened, level, asked)
+        units = _units(opened.tree(u).spine, level, asked)
         parts += [_of_query(opened, u, level, query, units) for query in queries if len(units)]
     if not parts:
         raise InputError(
             f"no place {', '.join(asked.geocodes)}",
             where="--geocode",
-            remedy="geocodes are those of `das tables`, in its column GEOCODE",
+            remedy=_geocodes_of(opened, u),
         )
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
-def _units(opened: OpenedDhc, level: str, asked: RowOptions) -> NDArray[np.int64]:
-    codes = text(opened.spine.codes[opened.spine.index(level)])
+def _geocodes_of(opened: OpenedDhc, u: DhcUniverse) -> str:
+    """Where the codes of measured units are listed."""
+    if opened.tree(u).is_published:
+        return "geocodes are those of `das tables`, in its column GEOCODE"
+    return f"geocodes are those of the measured tree, in {tree_path(opened.folder, u.name)}"
+
+
+def _units(spine: Spine, level: str, asked: RowOptions) -> NDArray[np.int64]:
+    codes = text(spine.codes[spine.index(level)])
     if not asked.geocodes:
         return np.arange(len(codes))
     return np.flatnonzero(np.isin(codes, asked.geocodes))
@@ -76,7 +84,8 @@ def _units(opened: OpenedDhc, level: str, asked: RowOptions) -> NDArray[np.int64
 def _of_query(
     opened: OpenedDhc, u: DhcUniverse, level: str, query: str, units: NDArray[np.int64]
 ) -> RowColumns:
-    m, q, spine = opened.source(u).read(level, query), u.schema.query(query), opened.spine
+    m, q = opened.source(u).read(level, query), u.schema.query(query)
+    spine = opened.tree(u).spine
     unit, cell = np.divmod(m.at, m.cells)
     here = np.isin(unit, units)
     unit, cell, values = unit[here], cell[here], m.values[here]

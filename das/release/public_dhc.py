@@ -11,7 +11,7 @@ from typing import Any
 from das.accounting.document import Invariant, Line, Statement
 from das.engine import Progress, executor
 from das.errors import UserError
-from das.estimate.outer import RefinedEstimates
+from das.estimate.outer import OuterEstimates
 from das.files.release import fixed_counts, statement
 from das.files.release.adoption import adopt, check_taken
 from das.files.run import run_directory
@@ -141,7 +141,7 @@ class PublicDhc:
         check_taken(release, digests(into.release), privacy)
         name = opened.spec.run.name
         privacy = seal(into.release, privacy, name)  # the page of the release refers to its page
-        done: dict[str, RefinedEstimates] = {}
+        done: dict[str, OuterEstimates] = {}
         with stages("estimate"), executor(workers) as pool:
             for u in opened.spec.universes:
                 done[u.name] = opened.estimate(u, opened.source(u), done, pool, progress)

@@ -26,10 +26,11 @@ from das.model.plan import Plan
 from das.model.post_processing import Method
 from das.model.schema import Schema
 from das.model.strategy import Strategy
+from das.spec.checks import check_spine
 from das.spec.dhc_relations import sentences
 from das.spec.exact import ExactNumber
-from das.spec.notes import made_from_note
-from das.spec.parts import Files, Output, Part, Run
+from das.spec.notes import FACILITIES, STRUCTURES, made_from_note, trees_note
+from das.spec.parts import Files, Output, Part, Run, TreeKeys
 from das.spec.specification import Specification
 
 PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
@@ -76,16 +77,20 @@ class Earlier(Part):
     """In a release: by universe, what that release cost for one replaced record."""
 
 
-class DhcGeography(Part):
+class DhcGeography(TreeKeys):
     """``[geography]``."""
 
     levels: tuple[str, ...] = Field(min_length=2)
     """Levels of the earlier release's tree: all of them, or the lower ones, root first."""
 
     @property
-    def spine(self) -> str:
-        """That of tabulation: the published places are measured."""
-        return "tabulation"
+    def divided(self) -> tuple[str, ...]:
+        """The levels at which a published place can be in two measured units: the branches of a
+        state, and what is below them above the block groups, whatever the places are.
+        """
+        if self.spine == "tabulation":
+            return ()
+        return self.levels[self.levels.index("State") : -2]
 
 
 class DhcBudget(Part):
@@ -268,6 +273,10 @@ class DhcSpec(Specification):
             DhcUniverse(kind_of(HOUSEHOLDS), households, strategy.HOUSEHOLDS_FIXED, rests_on=UNITS),
         )
 
+    def checked(self) -> DhcSpec:
+        check_spine(self.geography)
+        return self
+
     def universe(self, name: str) -> DhcUniverse:
         return next(u for u in self.universes if u.name == name)
 
@@ -336,6 +345,7 @@ class DhcSpec(Specification):
             {u.name: u.schema for u in us},
             self.exact,
             paths={u.name: u.plan.paths for u in us},
+            split={u.name: self.geography.divided for u in us},
             relations=self._relations,
         )
 
@@ -358,8 +368,14 @@ class DhcSpec(Specification):
                 " several records of one kind costs up to the square of their number, times what"
                 " one costs."
             ),
+            *self._of_the_trees(),
             *self._made_from(),
         )
+
+    def _of_the_trees(self) -> tuple[str, ...]:
+        if self.geography.spine == "tabulation":
+            return ()
+        return (trees_note(f", and of what is published exactly: {STRUCTURES}, and {FACILITIES}"),)
 
     def _made_from(self) -> tuple[str, ...]:
         made = self.budget.made_from

@@ -214,7 +214,7 @@ def over_tree(
 ) -> tuple[TrueHistograms, Mapping[str, Histogram]]:
     """True and published counts over the measured tree, from those of the lowest published
     level."""
-    if tree.alike:
+    if tree.is_published:
         return truth, published
     lowest = tree.spine.levels[-1]
     return over(tree, truth[lowest]), tree.of_published(published[lowest]).upward(tree.spine)

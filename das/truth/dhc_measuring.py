@@ -51,7 +51,7 @@ from das.truth.dhc import PreparedDhc, exact_units
 from das.truth.histogram import upward
 from das.truth.measure import truth_digest
 from das.truth.on_demand import OnDemandMeasurement, Pay
-from das.truth.prepared import TrueHistograms
+from das.truth.prepared import TrueHistograms, over
 from das.truth.run_noise import noise_for
 
 T = TypeVar("T")
@@ -59,21 +59,22 @@ T = TypeVar("T")
 
 def begin(prepared: PreparedDhc, directory: RunDirectory) -> None:
     """Make the folder of a run, with what it will measure. A failure here leaves no folder."""
-    spec, spine = prepared.spec, prepared.spine
-    _check_cut(spec, spine, prepared.subtrees)
+    spec = prepared.spec
+    _check_cut(spec, prepared.spine, prepared.subtrees)
     directory.create()
+    opened = prepared.opened(directory.release)
     with directory.whole_or_nothing():
-        write_public(directory.release, spec, spine, prepared.fixed, prepared.subtrees)
+        write_public(opened)
         store(prepared, prepared.lowest, directory)
-        u = spec.universe(UNITS)
+        tree = prepared.trees[UNITS]
         nmf.write_constraints(
             directory.nmf(UNITS),
-            u.schema,
-            spine,
-            list(exact(spine, prepared.lowest[UNITS])),
+            spec.universe(UNITS).schema,
+            tree.spine,
+            list(exact(tree, prepared.lowest[UNITS])),
             private=spec.run.private,
         )
-        digests = truth_known(directory, spine, prepared.subtrees, prepared.lowest)
+        digests = truth_known(directory, prepared.spine, prepared.subtrees, prepared.lowest)
         read = {"inputs": [asdict(s) for s in prepared.sources], "truth": digests}
         atomic.write_json(directory.inputs, marked(read, spec.run.private))
 
@@ -104,16 +105,18 @@ def truth_known(
     return {name: known | files.get(name, {}) for name, known in whole.items()}
 
 
-def exact(spine: Spine, units: Confidential[Histogram]) -> tuple[Constraint, ...]:
-    """What is published exactly: every lowest unit's housing units, and its facilities by type."""
+def exact(tree: MeasuredSpine, units: Confidential[Histogram]) -> tuple[Constraint, ...]:
+    """What is published exactly: the housing units of every lowest unit of the measured tree, and
+    its facilities by type. A published unit outside of the tree has neither.
+    """
     says = "housing units, and facilities of group quarters by type, of every block"
     return (
         Constraint(
             strategy.UNITS_EXACT,
-            spine.levels[-1],
+            tree.spine.levels[-1],
             strategy.UNITS_EXACT,
             "=",
-            exact_units(units),
+            exact_units(units)[tree.place],
             says,
         ),
     )
@@ -163,6 +166,7 @@ class MeasuringDhc(Closed):
         )
 
     def truth(self, u: DhcUniverse) -> TrueHistograms:
+        """The true counts of every level of the published spine."""
         return upward(self._lowest[u.name], self._opened.spine)
 
     def source(self, u: DhcUniverse) -> RecordingSource:
@@ -172,7 +176,7 @@ class MeasuringDhc(Closed):
         self._answering[u.name] = answering(
             opened,
             u,
-            self.truth(u),
+            over(opened.tree(u), self._lowest[u.name]),
             self._directory,
             budget_book.entries,
             lambda level: budget_book.pay((u.name, level)),
@@ -199,7 +203,7 @@ class MeasuringDhc(Closed):
         """
         spec = self._opened.spec
         drawn = self._budget_book.close()
-        said = stated(spec, drawn, exact(self._opened.spine, self._lowest[UNITS]))
+        said = stated(spec, drawn, exact(self._opened.trees[UNITS], self._lowest[UNITS]))
         return seal(
             self._directory.release,
             said,
@@ -229,7 +233,7 @@ def answering(
         {level: known[level] for level in levels},
         u.name,
         u.schema,
-        MeasuredSpine.of(opened.own),
+        MeasuredSpine.of(opened.own(u)),
         u.plan,
         noise_for([(u.name, level) for level in levels], budget_book, opened.spec, directory),
         pay,
@@ -251,7 +255,7 @@ def written(
             root,
             level,
             u.schema,
-            opened.own,
+            opened.own(u),
             said.of(level),
             subtree,
             private=opened.spec.run.private,
