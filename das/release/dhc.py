@@ -159,7 +159,7 @@ class OpenedDhc:
             return found
         lowest, places = self.lowest
         counts = tree.published(found.counts[lowest], places)
-        return OuterEstimates(counts.upward(self.spine), found.certificates)
+        return OuterEstimates(counts.upward(self.spine), found.certificates, found.prior)
 
     def homes(self, u: DhcUniverse, done: Mapping[str, OuterEstimates]) -> Histogram | None:
         """The lowest units' published housing units, if a universe is estimated from them."""

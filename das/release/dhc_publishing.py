@@ -64,7 +64,8 @@ def _write_prior(opened: OpenedDhc, done: Mapping[str, OuterEstimates]) -> None:
     """What was assumed of the lowest units, if anything was."""
     for u in opened.spec.universes:
         if (prior := done[u.name].prior) is not None:
-            said = prior_document.shares_document(prior, opened.spine, u.strategy.outer)
+            tree = opened.tree(u).spine
+            said = prior_document.shares_document(prior, tree, u.strategy.outer)
             path = opened.folder / prior_document.NAME
             atomic.write_json(path, marked(said, opened.spec.run.private))
 
