@@ -105,8 +105,7 @@ def refined(
     Raises :class:`das.errors.DasError` for what the ``source`` does not have, and
     :class:`InfeasibleError` where what is held fixed does not add up."""
     pool, progress = pool or InProcess(), progress or Silent()
-    done: dict[str, Histogram] = {}
-    certificates: dict[str, Certificates] = {}
+    done, certificates = dict[str, Histogram](), dict[str, Certificates]()
     prior = shares if isinstance(shares, SharesPrior) else None
     if shares is True:
         scope(spine)
@@ -114,26 +113,34 @@ def refined(
     for level in spine.levels[first:]:
         known, last, worst = fixed.counts[level], schema.query(fixed.query), Certificates()
         here, looked = prior if level == spine.levels[-1] else None, list[Floats]()
-        for number, outer_pass in enumerate(outer):
-            progress.stage(
-                f"estimate {schema.name}: {level}, pass {number + 1}", spine.units(level)
-            )
+        for number, p in enumerate(outer):
             step = OuterStep(
-                source, spine, schema, level, outer_pass, last, fixed, parents, known, number, here
+                source, spine, schema, level, p, last, fixed, parents, known, number, here
             )
-            parts, seen = list[Histogram](), list[Floats]()
-            for rows, c, said in in_order(pool, _solve, step.tasks()):
-                parts.append(rows)
-                seen.append(said)
-                worst = worst.merge(c)
-                progress.advance(rows.units)
-            known, last = Histogram.concatenate(parts), step.frozen
-            looked.append(np.concatenate(seen))
+            known, c, seen = _pass(step, pool, progress)
+            last, worst = step.frozen, worst.merge(c)
+            looked.append(seen)
         if shares is True and level == spine.levels[-2]:
             prior = shares_prior(spine, looked)
         parents, certificates[level] = known, worst
         done[level] = fixed.without_kinds(known, schema.cells)
     return RefinedEstimates(done, certificates, prior, by_kind=known)
+
+
+def _pass(
+    step: OuterStep, pool: Executor, progress: Progress
+) -> tuple[Histogram, Certificates, Floats]:
+    """One pass over a level: its counts by kind, the certificates, and what each family has seen of
+    the spread about shares."""
+    name = f"estimate {step.schema.name}: {step.level}, pass {step.number + 1}"
+    progress.stage(name, step.spine.units(step.level))
+    parts, seen, worst = list[Histogram](), list[Floats](), Certificates()
+    for rows, c, said in in_order(pool, _solve, step.tasks()):
+        parts.append(rows)
+        seen.append(said)
+        worst = worst.merge(c)
+        progress.advance(rows.units)
+    return Histogram.concatenate(parts), worst, np.concatenate(seen)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +145,10 @@ def shares_prior(spine: Spine, seen: Sequence[Floats]) -> SharesPrior:
     return SharesPrior(level, spread, np.sqrt(2 / information), sums[:, :, 2].astype(np.int64))
 
 
-def joined_prior(spine: Spine, parts: Sequence[Mapping[str, Floats]]) -> SharesPrior:
-    """Of a tree, from those of its subtrees in order (:meth:`SharesPrior.to_arrays`)."""
-    together = {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
+def joined_prior(spine: Spine, parts: Sequence[Mapping[str, NDArray[Any]]]) -> SharesPrior:
+    """Of a tree, from those of its subtrees (:meth:`SharesPrior.to_arrays`), each with the ``code``
+    of every unit."""
+    order = np.argsort(np.concatenate([p["code"] for p in parts]))
+    names = [name for name in parts[0] if name != "code"]
+    together = {n: np.concatenate([p[n] for p in parts], axis=1)[:, order] for n in names}
     return SharesPrior(scope(spine), **together)

@@ -159,7 +159,7 @@ class OpenedDhc:
             return found
         lowest, places = self.lowest
         counts = tree.published(found.counts[lowest], places)
-        return OuterEstimates(counts.upward(self.spine), found.certificates)
+        return OuterEstimates(counts.upward(self.spine), found.certificates, found.prior)
 
     def homes(self, u: DhcUniverse, done: Mapping[str, OuterEstimates]) -> Histogram | None:
         """The lowest units' published housing units, if a universe is estimated from them."""
@@ -182,7 +182,8 @@ class OpenedDhc:
     ) -> RefinedEstimates:
         """:func:`das.estimate.outer.refined`, of the whole, its upper tree or a subtree. Raises
         :class:`ReleaseError` where what is held fixed contradicts itself, or the schema."""
-        shares = u.shares and spine.levels[-1] == self.spine.levels[-1]
+        lowest = spine.levels[-1] == self.spine.levels[-1]
+        shares = lowest and u.prior == "shares"
         outer = u.strategy.outer
         try:
             return refined(source, spine, u.schema, outer, ties, pool, progress, above, shares)

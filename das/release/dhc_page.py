@@ -98,7 +98,7 @@ def write(
     root, lowest = spine.levels[0], spine.levels[-1]
     levels = [(level, spine.units(level)) for level in spine.levels]
     page = dhc_html(
-        _facts(name, privacy, private),
+        {**_facts(name, privacy, private), "shares": shares},
         PublicFrame(place_of(spine, name), WHAT, name, __version__, (), listing.listed(out, FILES)),
         levels,
         profiles(spine, counts),
@@ -108,7 +108,6 @@ def write(
         householders=int(counts["persons"][root].answer(DHCP.query("relgq_4_groups"))[0, 0]),
         privacy_page=privacy is not None,
         noise=[line for u in universes for line in margins(u)],
-        shares=shares,
     )
     atomic.write_text(out / NAME, page)
 

@@ -14,7 +14,6 @@ from das.model.not_private import marked
 from das.release import dhc_dictionary, dhc_files, dhc_page, prior_document
 from das.release.dhc import OpenedDhc
 from das.release.seal import seal
-from das.spec.dhc import PERSONS
 from das.spec.dhc_relations import are_costs
 from das.stages import Stages
 
@@ -27,8 +26,7 @@ def publish(
     progress: Progress,
 ) -> None:
     """Write it into the folder of the release, and seal it."""
-    spec, out, persons = opened.spec, opened.folder, opened.spec.universe(PERSONS)
-    prior = done[PERSONS].prior
+    spec, out = opened.spec, opened.folder
     counts = {name: e.counts for name, e in done.items()}
     with stages("microdata and tables"):
         dhc_files.write(
@@ -41,10 +39,8 @@ def publish(
             tables=spec.output.tables,
             progress=progress,
         )
-    if prior is not None:
-        said = prior_document.shares_document(prior, opened.spine, persons.strategy.outer)
-        atomic.write_json(out / prior_document.NAME, marked(said, spec.run.private))
     dhc_dictionary.write(opened)
+    _write_prior(opened, done)
     if spec.output.report:
         with stages.page("report of the release", out / dhc_page.NAME):
             progress.stage("report of the release", None)
@@ -58,10 +54,20 @@ def publish(
                 privacy,
                 spec.run.private,
                 spec.universes,
-                shares=prior is not None,
+                shares=any(e.prior is not None for e in done.values()),
             )
     with stages("seal"):
         seal(out, privacy, spec.run.name, LedgerFile(out / "ledger.jsonl").entries.files())
+
+
+def _write_prior(opened: OpenedDhc, done: Mapping[str, OuterEstimates]) -> None:
+    """What was assumed of the lowest units, if anything was."""
+    for u in opened.spec.universes:
+        if (prior := done[u.name].prior) is not None:
+            tree = opened.tree(u).spine
+            said = prior_document.shares_document(prior, tree, u.strategy.outer)
+            path = opened.folder / prior_document.NAME
+            atomic.write_json(path, marked(said, opened.spec.run.private))
 
 
 def cost(privacy: Document) -> list[str]:

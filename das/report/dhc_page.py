@@ -115,10 +115,9 @@ def dhc_html(
     householders: int,
     privacy_page: bool = False,
     noise: Sequence[NoiseMargins] = (),
-    shares: bool = False,
 ) -> str:
     """``levels`` with their numbers of units; ``look_up``: its data, and the levels that it leaves
-    out; ``certificates`` by universe and level; ``householders`` of the root, as persons have them; ``shares``: whether persons of the lowest level were assumed to have their parents' shares. The same arguments give the same page."""
+    out; ``certificates`` by universe and level; ``householders`` of the root, as persons have them. The same arguments give the same page."""
     listed = lines(places.first(LISTED))
     some = places.first(LINES)
     return (
@@ -132,7 +131,6 @@ def dhc_html(
             levels=levels,
             privacy_page=privacy_page,
             noise=noise,
-            shares=shares,
             root=listed[0],
             listed=listed,
             left_out=len(places.names) - len(listed),

@@ -37,6 +37,7 @@ PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 #: Production's strategy of each universe.
 _PRODUCTION = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}
 _FEW = 100
+SharesName = Literal["none", "shares"]
 #: Levels from which the weight of a prior is estimated: the lowest, its parents, and theirs.
 _LEARNING = 3
 #: The levels of a tree of tabulation whose budgets have other names.
@@ -138,8 +139,8 @@ class DhcUniverse(Frozen):
     """Records of one kind, the strategy by which they are measured and estimated, and the query
     ``fixed_query`` whose answers are exact in every lowest unit: published before, or, where it
     ``rests_on`` on another universe, by that. What is ``exact`` of it is published as it is true;
-    its records may be ``housed`` where there are facilities alone. ``shares``: its lowest units
-    are assumed to have roughly the shares of the unit above (:mod:`das.estimate.shares`)."""
+    its records may be ``housed`` where there are facilities alone. ``prior`` is that of its lowest
+    units."""
 
     kind: RecordKind
     strategy: Strategy
@@ -147,7 +148,7 @@ class DhcUniverse(Frozen):
     rests_on: str | None = None
     exact: str | None = None
     housed: bool = False
-    shares: bool = False
+    prior: SharesName = "none"
 
     @property
     def name(self) -> str:
@@ -179,7 +180,7 @@ class DhcEstimation(Part):
     """When measurements of single cells of persons count: in the last pass, as in production, or
     from the first pass on, where this settles a cell, such as a single year of age under 22.
     """
-    prior: Literal["none", "shares"] = "none"
+    prior: SharesName = "none"
     """A prior for the persons of the lowest units: none, or that they have roughly the shares of
     the unit above (`"shares"`; see *Blocks*). Its weight is estimated from published levels.
     """
@@ -228,11 +229,6 @@ class DhcSpec(Specification):
                 f"estimation.prior: its weight is estimated from {_LEARNING} levels, and"
                 f' geography.levels names {len(levels)}: name more, or leave it at "none"'
             )
-        if self.estimation.prior != "none" and self.geography.spine != "tabulation":
-            raise ValueError(
-                "estimation.prior: its weight is estimated from the published tree: leave it at"
-                ' "none", or geography.spine at "tabulation"'
-            )
         if self.run.entropy != "keyed":
             raise ValueError(
                 "run.entropy: on-demand noise must be the same when it is requested again: only"
@@ -265,10 +261,13 @@ class DhcSpec(Specification):
         )
         if self.estimation.cells == "first":
             persons = persons.cells_first()
-        shares = self.estimation.prior == "shares"
         return (
             DhcUniverse(
-                kind_of(PERSONS), persons, strategy.PERSONS_FIXED, housed=True, shares=shares
+                kind_of(PERSONS),
+                persons,
+                strategy.PERSONS_FIXED,
+                housed=True,
+                prior=self.estimation.prior,
             ),
             DhcUniverse(kind_of(UNITS), units, strategy.UNITS_FIXED, exact=strategy.UNITS_EXACT),
             DhcUniverse(kind_of(HOUSEHOLDS), households, strategy.HOUSEHOLDS_FIXED, rests_on=UNITS),

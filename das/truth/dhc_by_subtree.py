@@ -164,7 +164,8 @@ def estimate_subtrees(task: Task) -> Answer:
         counts = tree.published(found.counts[lowest], places)
         result = named("counts", counts.to_arrays())
         if found.prior is not None:
-            result |= named("prior", found.prior.to_arrays())
+            codes = tree.spine.codes[tree.spine.index(found.prior.level)]
+            result |= named("prior", {"code": codes, **found.prior.to_arrays()})
         messages.write(out[-1], result)
     out += [directory.release / f for p in parts for f in p.files]
     return {"parts": [asdict(p) for p in parts], "subtrees": said} | made.of(task.run, out)

@@ -80,14 +80,12 @@ def test_it_is_what_the_whole_tree_gives(made: Path, tmp_path: Path) -> None:
     check_whole(made, tmp_path / "again")
 
 
-def test_a_prior_is_that_of_the_whole_tree_too(worlds: Worlds, tmp_path: Path) -> None:
-    """Each county has a spread of its own. A tree that is cut below its counties has none."""
-    prior = "estimation.prior=shares"
-    check_whole(go(worlds, tmp_path / "run", SEED, prior), tmp_path / "again")
-    assert (tmp_path / "again" / "release" / "prior.json").is_file()
+def test_a_prior_by_county_is_refused_where_counties_are_cut(
+    worlds: Worlds, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match="cut below, at Block_Group"):
-        go(worlds, tmp_path / "other", SEED, prior, largest=8)
-    assert not (tmp_path / "other").exists()
+        go(worlds, tmp_path / "run", SEED, "estimation.prior=shares", largest=8)
+    assert not (tmp_path / "run").exists()
 
 
 def test_of_an_only_child_the_upper_tree_asks_and_its_subtree_writes_it_down(

@@ -4,6 +4,7 @@ and one county are two measured units each."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,10 @@ def keys(wards: Path) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def made(worlds: Worlds, wards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Cut at the counties, one of which is two measured units."""
-    return go(worlds, tmp_path_factory.mktemp("trees") / "run", SEED, *keys(wards))
+    """Cut at the counties, one of which is two measured units. Blocks have a prior of shares, whose
+    spread is that of each measured county."""
+    prior = "estimation.prior=shares"
+    return go(worlds, tmp_path_factory.mktemp("trees") / "run", SEED, prior, *keys(wards))
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +71,8 @@ def test_cut_or_whole_it_is_one_release_which_is_verified(
     assert np.bincount(home).max() == 2
     assert (np.diff(home) < 0).any()  # units of a subtree are not neighbors on the tree
     check_whole(made, tmp_path / "again")
+    prior = json.loads((made / "release" / "prior.json").read_text("utf-8"))
+    assert {s["geocode"] for s in prior["spreads"]} == set(tree.spine.geocodes("County").tolist())
 
 
 def test_its_tree_is_that_of_a_redistricting_run_with_the_same_keys(

@@ -137,9 +137,7 @@ def test_what_does_not_fit_is_said(change: str, says: str) -> None:
         of(change)
 
 
-def test_a_prior_needs_the_published_tree_and_levels_to_learn_from() -> None:
-    with pytest.raises(SpecError, match="is estimated from the published tree"):
-        of('estimation.prior="shares"', 'geography.spine="optimized"')
+def test_a_prior_needs_levels_to_learn_from() -> None:
     with pytest.raises(SpecError, match="is estimated from 3 levels"):
         of('estimation.prior="shares"', 'geography.levels=["State", "Block"]')
 
