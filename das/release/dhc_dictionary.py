@@ -83,14 +83,14 @@ def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
             yield from _lines(
                 u.name, dictionary.of_tables(tables_of(u.name), RECORDS[u.name], spine, {}, private)
             )
-        yield from _lines(u.name, _measurements(u))
+        yield from _lines(u.name, _measurements(u, not opened.tree(u).is_published))
 
 
 def _lines(universe: str, parts: Iterable[dictionary.LineParts]) -> Iterator[DictionaryLine]:
     return (DictionaryLine(universe, *line) for line in parts)
 
 
-def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
+def _measurements(u: DhcUniverse, own_spine: bool) -> Iterator[dictionary.LineParts]:
     """Lines for the queries of a universe, for their answers measured on demand, and for what is
     held fixed."""
     for query in (q for p in u.strategy.outer for q in p.queries):
@@ -103,7 +103,11 @@ def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
         ),
     )
     yield "file", file, "", "", what + (", and what is published exactly" if u.exact else "")
-    yield from dictionary.of_answers(file, u.schema, ON_DEMAND | (EXACT if u.exact else {}))
+    code = dictionary.measured_code(u.kind, own_spine)
+    columns = ON_DEMAND | (EXACT if u.exact else {}) | code
+    yield from dictionary.of_answers(file, u.schema, columns)
+    if own_spine:
+        yield from dictionary.of_measured_tree(u.kind, RECORDS[u.name])
     if u.rests_on is None:
         file, what = (
             fixed_counts.name(u.name),

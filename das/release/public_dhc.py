@@ -46,9 +46,9 @@ _SHARES = (
 )
 #: Answers of the finest counts that are held fixed: no query with more follows from them.
 _MOST_KNOWN = 2016
-_TREE = (
-    "it stands on the tree of tabulation of the redistricting release that it rests on: plan the"
-    " configuration of that, whose counts all areas here add up to"
+_AREAS = (
+    "totals of areas are those of the redistricting release that it rests on: plan the"
+    " configuration of that. For ages in areas set geography.targets here, too (docs/areas.md)"
 )
 
 
@@ -56,8 +56,7 @@ class PublicDhc:
     title = "the DHC"
     cannot: Mapping[str, str] = {
         "plan --margin": _SHARES,
-        "plan --areas": _TREE,
-        "spine": _TREE,
+        "plan --areas": _AREAS,
         "estimate --set": "only what was measured on demand for its outer passes can be known: leave it out",
         "risk": (
             "its models of an intruder are of counts that were measured whole: `das risk report` on"
