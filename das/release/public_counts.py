@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from das import spec as specification
 from das.accounting.document import ForeignStatement, Invariant, Line, Statement
@@ -55,6 +55,7 @@ class PublicCounts:
 
     title = "counts over a tree"
     cannot: Mapping[str, str] = {}
+    optimised_from: Literal["tree", "release"] = "tree"
     needed = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
 
