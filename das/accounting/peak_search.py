@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
-#: Ends of intervals: whole numbers up to :data:`MOST`, which floats hold exactly.
-Ends = NDArray[np.float64]
+#: IntervalEnds of intervals: whole numbers up to :data:`MOST`, which floats hold exactly.
+IntervalEnds = NDArray[np.float64]
 
 #: About how many bumps, or nodes, are processed together.
 SIZE = 1 << 14
@@ -58,7 +58,9 @@ def nodes(bands: Sequence[Band], last: int, first: int = 0) -> Iterator[tuple[In
     yield np.array([], dtype=np.int64), last
 
 
-def _inside(low: Ends, high: Ends, bands: Sequence[Band]) -> Iterator[tuple[Integers, int]]:
+def _inside(
+    low: IntervalEnds, high: IntervalEnds, bands: Sequence[Band]
+) -> Iterator[tuple[Integers, int]]:
     """The j of the intervals that are inside all bands, depth first: a run of bumps of the first
     band, then the bumps of the next band within them, until few nodes are left."""
     if (high - low + 1).sum() <= SIZE:
@@ -75,7 +77,7 @@ def _inside(low: Ends, high: Ends, bands: Sequence[Band]) -> Iterator[tuple[Inte
             yield np.array([], dtype=np.int64), int(b[-1])
 
 
-def _listed(low: Ends, high: Ends, bands: Sequence[Band]) -> Integers:
+def _listed(low: IntervalEnds, high: IntervalEnds, bands: Sequence[Band]) -> Integers:
     """The j of the intervals that are inside all bands. Long intervals are cut to bumps first."""
     while bands and (high - low + 1).sum() > LONG * len(low):
         low, high = _meet(low, high, bands[0])
@@ -90,7 +92,9 @@ def _listed(low: Ends, high: Ends, bands: Sequence[Band]) -> Integers:
     return j
 
 
-def _runs(low: Ends, high: Ends, rate: float) -> Iterator[tuple[Ends, Ends]]:
+def _runs(
+    low: IntervalEnds, high: IntervalEnds, rate: float
+) -> Iterator[tuple[IntervalEnds, IntervalEnds]]:
     """The intervals, in runs with about :data:`SIZE` bumps of ``rate`` each. Longer intervals are
     cut.
     """
@@ -121,8 +125,8 @@ def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
     return (j.astype(np.uint64) * np.uint64(upper) + carry).view(np.int64) / 2.0**64
 
 
-def _meet(low: Ends, high: Ends, band: Band) -> tuple[Ends, Ends]:
-    """The parts of the intervals inside the bumps of ``band``. Ends of bumps are floats, and can be
+def _meet(low: IntervalEnds, high: IntervalEnds, band: Band) -> tuple[IntervalEnds, IntervalEnds]:
+    """The parts of the intervals inside the bumps of ``band``. IntervalEnds of bumps are floats, and can be
     larger than any integer type holds. The ends of the intervals then limit them: those are at most
     :data:`MOST`, and floats hold them exactly. Nothing is copied that need not be: this is most of
     the time of a search."""
