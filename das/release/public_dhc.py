@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from das.accounting.document import Invariant, Line, Statement
 from das.engine import Progress, executor
@@ -54,6 +54,7 @@ _AREAS = (
 
 class PublicDhc:
     title = "the DHC"
+    optimised_from: Literal["tree", "release"] = "release"
     cannot: Mapping[str, str] = {
         "plan --margin": _SHARES,
         "plan --areas": _AREAS,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from das.accounting.document import Invariant, Line, Pure, Statement, Zcdp
 from das.accounting.planning import Repricing
@@ -169,6 +169,14 @@ class PlanningHalf(PublicHalf, Protocol):
 
     def choices(self, spec: Any, universe: str | None) -> PlanChoices:
         """``universe``: the first where none is named. Raises :class:`UserError` for another."""
+
+
+class OptimizedHalf(PublicHalf, Protocol):
+    """Of a publication that has ``optimise``."""
+
+    #: What the best shares are found from: ``tree``, the units that are measured, or ``release``,
+    #: the cells of an earlier release, where there are too many to list.
+    optimised_from: Literal["tree", "release"]
 
 
 class TabulatedHalf(PublicHalf, Protocol):
