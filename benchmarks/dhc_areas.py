@@ -194,7 +194,7 @@ def _print(figures: Figures, each: Mapping[str, Sequence[Errors]]) -> None:
             )
         for place in PLACES:
             counts = {name: r for (where, name), r in ratios.items() if where == place}
-            figures(f"{tree}: {place}, all counts", len(found), "repeats", **counts)
+            figures(f"{tree}: {place}, all counts", len(found), "repeats", counts=counts)
 
 
 def _compared(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from das.files import atomic
-from das.files.release import fixed_counts
+from das.files.release import areas, fixed_counts
 from das.model.dhc import unit_records
 from das.model.dhc.microdata import person_form
 from das.release import dictionary
@@ -22,7 +22,16 @@ from das.spec.dhc import DhcUniverse
 FILES = {
     name: says
     for name, says in dictionary.FILES
-    if name in ("spec.toml", "privacy.json", "privacy.html", "ledger.jsonl", "spine.parquet", NAME)
+    if name
+    in (
+        "spec.toml",
+        "privacy.json",
+        "privacy.html",
+        "ledger.jsonl",
+        "spine.parquet",
+        areas.NAME,
+        NAME,
+    )
 } | {"report.html": "the counts at a glance, how they were made, and what to be careful about"}
 #: How a reader calls the records of each universe.
 RECORDS = {
@@ -71,6 +80,7 @@ def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
     for name, says in files:
         yield DictionaryLine("", "file", name, "", "", says)
     yield from dictionary.of_tree(spine)
+    yield from dictionary.of_areas()
     for u in opened.spec.universes:
         schema = PUBLISHED[u.name]().schema
         yield from _lines(u.name, dictionary.of_schema(schema))

@@ -151,10 +151,7 @@ def entries(
     files = FILES if after.prior == "none" else (*FILES, PRIOR)
     out = [DictionaryLine("", "file", name, "", "", says) for name, says in files]
     out += of_tree(spine)
-    out += [
-        DictionaryLine("", "column", areas.NAME, c, "", says)
-        for c, says in zip(areas.COLUMNS, AREAS, strict=True)
-    ]
+    out += of_areas()
     for u in after.universes:
         made_up = assigned.get(u.name, {})
         parts = [_attributes(u), _measurements(u, u.name in own_spine), _microdata(u, spine, after)]
@@ -175,6 +172,12 @@ def of_tree(spine: Spine) -> Iterator[DictionaryLine]:
         yield DictionaryLine("", "column", "spine.parquet", column, "", says)
     for level in spine.levels:
         yield DictionaryLine("", "code", "spine.parquet", "level", level, level_words(level))
+
+
+def of_areas() -> Iterator[DictionaryLine]:
+    """Lines for the columns of ``areas.parquet``."""
+    for column, says in zip(areas.COLUMNS, AREAS, strict=True):
+        yield DictionaryLine("", "column", areas.NAME, column, "", says)
 
 
 def _attributes(u: Universe) -> Iterator[LineParts]:

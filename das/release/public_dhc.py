@@ -31,6 +31,7 @@ from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify import dhc
 from das.release.verify.layout import check_layout
+from das.release.verify.places import check_places
 from das.release.verify.published import check_published_dhc
 from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
@@ -114,6 +115,7 @@ class PublicDhc:
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         opened = open_dhc(release)
+        check_places(opened.trees, release)
         dhc.check_counts(opened, wording.said)
         check_dictionary(release, wording, dhc_dictionary.text(opened))
         return wording.said.outside

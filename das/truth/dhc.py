@@ -61,6 +61,7 @@ class PreparedDhc(Closed):
     trees: Mapping[str, MeasuredSpine]
     fixed: Mapping[str, Histogram]
     lowest: Mapping[str, Confidential[Histogram]]
+    areas: tuple[Areas, ...]
     sources: tuple[Source, ...]
 
     @cached_property
@@ -207,7 +208,9 @@ def prepare(
     trees, lists = trees_of(spec, spine, earlier.areas, structures)
     _check_covered(earlier, trees[PERSONS])
     sources = (*given.sources, *lists)
-    return PreparedDhc(spec.after(earlier.named), spine, trees, fixed, lowest, sources)
+    return PreparedDhc(
+        spec.after(earlier.named), spine, trees, fixed, lowest, earlier.areas, sources
+    )
 
 
 def by_class(facilities: Ints) -> Ints:

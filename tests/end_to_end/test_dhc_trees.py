@@ -124,6 +124,11 @@ def test_areas_have_the_sums_of_blocks_and_intervals_from_replicates(
     mine = total.groupby(inside.reindex(total.index)).sum()
     assert found["value"].to_dict() == mine.to_dict()
     assert (found["lower"] < found["upper"]).any()
+    known = {a.kind: a for a in open_dhc(run / "release").areas()}  # of the earlier release
+    assert {"Place", "CD", "AIAN"} <= known.keys()
+    places = das.read_areas(run, kind="Place", statistics=["P0120001"])
+    assert len(places) == len(known["Place"])
+    assert places["lower"].notna().all()
 
 
 def test_a_replicate_is_measured_over_the_tree_and_keeps_what_is_fixed(opened: OpenedDhc) -> None:
