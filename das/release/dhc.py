@@ -68,6 +68,11 @@ class OpenedDhc:
         return self.cut.levels(self.spine, self.part or 0)
 
     @property
+    def tree(self) -> Spine:
+        """The measured tree is the published one."""
+        return self.spine
+
+    @property
     def own(self) -> Spine:
         """The tree of these: the upper tree, or the subtree with what is above it."""
         return self.cut.upper_tree(self.spine) if self.part is None else self.spine

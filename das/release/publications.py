@@ -41,6 +41,7 @@ from das.stages import Stages
 _HALVES = {
     "counts": ("das.release.public_counts", "PublicCounts"),
     "published": ("das.release.public_counts", "PublicCounts"),
+    "published-dhc": ("das.release.public_published_dhc", "PublicPublishedDhc"),
     "dhc": ("das.release.public_dhc", "PublicDhc"),
     "detailed-dhc": ("das.release.public_detailed", "PublicDetailed"),
     "sdhc": ("das.release.public_sdhc", "PublicSdhc"),

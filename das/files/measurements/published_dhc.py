@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ from das.model.dhc import quarters
 from das.model.dhc.strategy import PERSONS_FIXED
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
-from das.model.not_private import UNKNOWN, UNSTATED, Private
+from das.model.not_private import UNKNOWN, UNSTATED
 from das.model.redistricting import PL94
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -71,7 +72,7 @@ class PublishedDhc(Frozen):
     upper: Ints
     measured: tuple[LevelMeasured, ...]
     levels: tuple[PublishedLevel, ...]
-    private: Private
+    private: Literal[False, "unknown"]
     notes: tuple[str, ...]
 
     def answers(self) -> PublishedAnswers:
@@ -89,7 +90,7 @@ def read(folder: Path, progress: Progress = SILENT) -> PublishedDhc:
     """
     progress.stage("scan", None)
     schema, found, seeded = scan(folder)
-    private: Private = False if seeded else UNKNOWN
+    private: Literal[False, "unknown"] = False if seeded else UNKNOWN
     notes = [UNSTATED] if private else []
     levels = tuple(whole_levels(found, notes))
     spine = spine_of(levels, folder)
