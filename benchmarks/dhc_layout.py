@@ -135,7 +135,7 @@ def small_spine(counties: Mapping[str, int]) -> Spine:
     """Parts of states (``044``), each with so many counties."""
     codes = [[f"{state}10{1 + 2 * i:03d}" for i in range(n)] for state, n in counties.items()]
     parent = np.repeat(np.arange(len(counties)), list(counties.values()))
-    lower = (np.array(list(counties)), np.array(sum(codes, [])))
+    lower = (np.array(list(counties)), np.array([c for of in codes for c in of]))
     if len(counties) == 1:
         return Spine(("State", "County"), lower, (np.zeros(1, dtype=int), parent))
     zero = np.zeros(len(counties), dtype=int)
@@ -177,9 +177,7 @@ def _stated(code: str, counts: Ints, facilities: Ints) -> list[pa.Table]:
 
 
 def _row(code: str, name: str, query: str, sign: str, values: Ints) -> pa.Table:
-    row = describe(
-        texts.column(np.array([code.encode()])), f"{name}_con", DHCP.query(query), DHCP
-    )
+    row = describe(texts.column(np.array([code.encode()])), f"{name}_con", DHCP.query(query), DHCP)
     row |= {"sign": pa.array([sign]), "value": lists(values[None, :])}
     return pa.table(row)
 

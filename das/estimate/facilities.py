@@ -89,7 +89,7 @@ class _Moves:
 
     def _moved_to(self, kind: int) -> bool:
         """Move one person to a type, if anybody can be."""
-        others = np.flatnonzero((_CLASS == _CLASS[kind]) & (self.spare > 0))
+        others = np.flatnonzero((_CLASS[kind] == _CLASS) & (self.spare > 0))
         for other in others[np.argsort(-self.spare[others], kind="stable")].tolist():
             if (move := self._nearest(other, kind)) is not None:
                 old, new = move
@@ -108,7 +108,7 @@ class _Moves:
             if not count or at[0] != _HOME + other:
                 continue
             age = int(at[_AGE])
-            ages = np.flatnonzero(_possible(kind) & (_ADULT == _ADULT[age]))
+            ages = np.flatnonzero(_possible(kind) & (_ADULT[age] == _ADULT))
             if not len(ages):
                 continue
             new = int(ages[np.argmin(np.abs(ages - age))])

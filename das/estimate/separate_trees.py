@@ -103,9 +103,7 @@ def estimated(
     here = tree.lowest
     counts = exact.counts.rows(here.start, here.stop)
     fixed = FixedCounts.of(schema, exact.query, counts, tree.spine, exact.able[here])
-    return refined(
-        Upward(source, tree.spine), tree.spine, schema, outer, fixed, pool, progress
-    )
+    return refined(Upward(source, tree.spine), tree.spine, schema, outer, fixed, pool, progress)
 
 
 def joined(parts: Sequence[OuterEstimates]) -> OuterEstimates:

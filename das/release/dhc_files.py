@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
@@ -71,21 +72,14 @@ def write(
     """
     check(spine, counts)
     progress.stage("microdata", 2)
-    lowest, codes = {u: levels[spine.levels[-1]] for u, levels in counts.items()}, spine.codes[-1]
+    lowest = {u: levels[spine.levels[-1]] for u, levels in counts.items()}
+    how: dict[str, Any] = {"build": name, "csv": csv, "private": private}
+    codes = spine.codes[-1]
     if not _alone(counts):
-        unit_records.write(
-            out / _UNITS,
-            lowest["units"],
-            lowest["households"],
-            codes,
-            build=name,
-            csv=csv,
-            private=private,
-        )
+        units, households = lowest["units"], lowest["households"]
+        unit_records.write(out / _UNITS, units, households, codes, **how)
     progress.advance()
-    writing.write(
-        out / _PERSONS, lowest["persons"], codes, _persons(), build=name, csv=csv, private=private
-    )
+    writing.write(out / _PERSONS, lowest["persons"], codes, _persons(), **how)
     progress.advance()
     if tables:
         write_tables(out / "tables", spine, counts, private=private, progress=progress)
@@ -182,7 +176,7 @@ def check(spine: Spine, counts: DhcCounts) -> None:
 
 def _alone(counts: DhcCounts) -> bool:
     """Whether these are counts of persons, and of nothing else."""
-    return list(counts) == ["persons"]
+    return list(counts) == list(PUBLISHED)[:1]
 
 
 def _fits(h: Histogram, publication: Publication, units: int, where: str) -> None:

@@ -99,7 +99,9 @@ def write(
         levels,
         profiles(spine, counts),
         odd(counts, lowest),
-        dhc_lookup(spine, {lv: headlines(counts, lv) for lv in looked_up(spine)}, shown_level(spine)),
+        dhc_lookup(
+            spine, {lv: headlines(counts, lv) for lv in looked_up(spine)}, shown_level(spine)
+        ),
         certificates=certificates,
         householders=int(counts["persons"][root].answer(DHCP.query("relgq_4_groups"))[0, 0]),
         privacy_page=privacy is not None,
@@ -194,9 +196,7 @@ def person_headlines(persons: Histogram) -> Iterator[HeadlineCounts]:
     """What the look-up has of persons."""
     sex = DHCP.query("sex")
     yield HeadlineCounts("persons", "total", "Total", ("total",), persons.totals()[:, None])
-    yield HeadlineCounts(
-        "persons", "sex", sex.title, tuple(sex.captions()), persons.answer(sex)
-    )
+    yield HeadlineCounts("persons", "sex", sex.title, tuple(sex.captions()), persons.answer(sex))
     yield HeadlineCounts("persons", "age", "Age", tuple(AGES), persons.answer(_ages()))
 
 

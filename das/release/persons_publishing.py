@@ -4,14 +4,13 @@ page, under a seal. Nothing here can see the truth."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from das.accounting.document import ForeignStatement
 from das.engine import Progress
 from das.errors import ReleaseError
 from das.estimate.outer import OuterEstimates
 from das.files import atomic
-from das.files.release import fixed_counts, statement
+from das.files.release import statement
 from das.model.dhc.microdata import person_form
 from das.model.kinds import PERSONS
 from das.release import dhc_dictionary, dhc_files, dictionary, persons_page
@@ -67,9 +66,7 @@ def entries(opened: OpenedPublishedDhc) -> Iterator[DictionaryLine]:
     yield from dictionary.of_tree(spine)
     parts = [
         dictionary.of_schema(u.schema),
-        dictionary.of_microdata(
-            person_form(), u.schema, u.name, u.records, spine, spec.output.csv
-        ),
+        dictionary.of_microdata(person_form(), u.schema, u.name, u.records, spine, spec.output.csv),
         dhc_dictionary.measurements(u),
     ]
     if spec.output.tables:

@@ -3,7 +3,7 @@ truth (:class:`das.release.publications.PublicHalf`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,9 +17,11 @@ from das.files.measurements import published_layout
 from das.files.measurements.outside import NOTHING, Outside
 from das.files.release import fixed_counts, statement
 from das.files.release.adoption import adopt
+from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
 from das.model.kinds import PERSONS
 from das.model.redundant import RedundantMeasurements
+from das.model.sparse_measurement import SparseSource
 from das.release import on_demand_rows
 from das.release.dhc import SPEC
 from das.release.estimating import certificates_json
@@ -140,20 +142,7 @@ class PublicPublishedDhc:
                 where="--set, --method",
                 remedy=self.cannot["estimate --set"],
             )
-        out = into.release
-        if published_layout.is_published(release):
-            with stages("read"):
-                told = files.read(release, progress)
-                write_public(out, release.resolve().name or "published", told, self.outside)
-            opened = open_published_dhc(out)
-            recorded = RecordedAnswers(opened, told.answers())
-            source, keep = recorded.source, recorded.keep
-        else:
-            with stages("take over"):
-                adopt(release, out, [SPEC, fixed_counts.name(PERSONS.name)])
-                statement.write(out, statement.read(release))
-            opened = open_published_dhc(out)
-            source, keep = opened.of_tree, _nothing
+        opened, source, keep = self._begun(release, into.release, stages, progress)
         with stages("estimate"), executor(workers) as pool:
             done, notes = opened.estimate(source, pool, progress)
             keep()
@@ -166,6 +155,24 @@ class PublicPublishedDhc:
             {"certificates": certificates},
             (*said.says, *notes),
         )
+
+    def _begun(
+        self, release: Path, out: Path, stages: Stages, progress: Progress
+    ) -> tuple[OpenedPublishedDhc, Callable[[int], SparseSource], Callable[[], None]]:
+        """The release ``out`` as far as it is before it is estimated; the source of each of its
+        trees; and what keeps what they were asked."""
+        if not published_layout.is_published(release):
+            with stages("take over"):
+                adopt(release, out, [SPEC, fixed_counts.name(PERSONS.name)])
+                statement.write(out, statement.read(release))
+            opened = open_published_dhc(out)
+            return opened, opened.of_tree, _nothing
+        with stages("read"):
+            told = files.read(release, progress)
+            write_public(out, release.resolve().name or "published", told, self.outside)
+        opened = open_published_dhc(out)
+        recorded = RecordedAnswers(opened, told.answers())
+        return opened, recorded.source, recorded.keep
 
 
 def _nothing() -> None:
@@ -181,6 +188,4 @@ def _measured_elsewhere(where: object) -> UserError:
 
 
 def _asked(path: Path, asked: RowOptions) -> tuple[OpenedPublishedDhc, RowOptions]:
-    from das.files.run import run_directory
-
     return open_published_dhc(run_directory.release_above(path) or path), asked

@@ -2,7 +2,7 @@
 
 It holds the answers that were looked at, as every release of the DHC does
 (:mod:`das.files.measurements.on_demand`); the redistricting counts of the lowest measured units
-(``tied-persons.parquet``); and the bounds of facilities, as constraint rows. ``nmf/spine.parquet``
+(:mod:`das.files.release.fixed_counts`); and the bounds of facilities, as constraint rows. ``nmf/spine.parquet``
 is the tree that was measured, with the codes of the files. What is published stands on
 ``spine.parquet``, with tabulation codes where the files tell them: a county in two branches is the
 sum of its parts. Trees without a measured unit above them are estimated one by one
@@ -97,7 +97,9 @@ class OpenedPublishedDhc:
     def exact(self) -> ExactCounts:
         """What is exact of the lowest measured units."""
         home = len(self.universe.schema.attribute("relgq").levels) + 1 - self.upper.shape[1]
-        able = np.concatenate([np.ones((len(self.upper), home), dtype=bool), self.upper[:, 1:] > 0], 1)
+        able = np.concatenate(
+            [np.ones((len(self.upper), home), dtype=bool), self.upper[:, 1:] > 0], 1
+        )
         return ExactCounts(PERSONS_FIXED, self.counts, able)
 
     def source(self, u: DhcUniverse) -> OnDemandReader:
@@ -135,7 +137,9 @@ class OpenedPublishedDhc:
             parts.append(made)
         done = joined(parts)
         found = filled(done.counts[self.tree.levels[-1]], self.lower[:, 1:])
-        return replace(done, counts=self.on_published(found.counts)), _notes(found.moved, found.empty)
+        return replace(done, counts=self.on_published(found.counts)), _notes(
+            found.moved, found.empty
+        )
 
     def on_published(self, lowest: Histogram) -> dict[str, Histogram]:
         """Counts of the published tree, by level, from those of the lowest measured units."""

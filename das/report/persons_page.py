@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -56,7 +57,6 @@ def persons_html(
     """``levels`` with their numbers of units; ``look_up``: its data, and the levels that it leaves
     out; ``noise``: margins at the ``measured`` levels; ``notes``: what a reader should know of the
     files. The same arguments give the same page."""
-    listed = aged(places.first(LISTED))
     return (
         environment()
         .get_template("persons.html")
@@ -66,21 +66,27 @@ def persons_html(
             facts=facts,
             frame=frame,
             levels=levels,
-            level=places.level,
             privacy_page=True,
-            root=listed[0],
-            listed=listed,
-            left_out_places=len(places.names) - len(listed),
-            pyramid=Markup(dhc_figures.pyramid(places)),
-            pyramids=Markup(dhc_figures.pyramids(places.first(PYRAMIDS)))
-            if len(places.names) > 1
-            else "",
-            pyramids_drawn=min(PYRAMIDS, len(places.names) - 1),
-            lookup=Markup(look_up[0]),
-            left_out=look_up[1],
             noise=noise,
             notes=notes,
             measured=measured,
             worst=worst(certificates.values()),
+            lookup=Markup(look_up[0]),
+            left_out=look_up[1],
+            **_drawn(places),
         )
     )
+
+
+def _drawn(places: PlaceProfiles) -> dict[str, Any]:
+    """The table of the places, and their pyramids."""
+    listed, some = aged(places.first(LISTED)), places.first(PYRAMIDS)
+    return {
+        "listed": listed,
+        "root": listed[0],
+        "left_out_places": len(places.names) - len(listed),
+        "level": places.level,
+        "pyramid": Markup(dhc_figures.pyramid(places)),
+        "pyramids": Markup(dhc_figures.pyramids(some)) if len(places.names) > 1 else "",
+        "pyramids_drawn": len(some.names) - 1,
+    }

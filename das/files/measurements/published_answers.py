@@ -3,9 +3,8 @@ unit are never in memory as a whole.
 
 A county of the DHC's persons has ten rows with 1.9 million answers. An estimate looks at a few ten
 thousand of them. So :class:`PublishedAnswers` finds the row of each unit and query by the narrow
-columns alone, and decodes the lists of a row group only when an answer in it is requested, some
-rows at a time. It keeps the requested numbers, the short lists that it came across, and at most
-:data:`_KEPT` further numbers.
+columns alone. It decodes the lists of a row group only when an answer in it is requested, some rows
+at a time. It keeps the short lists that it came across, and at most :data:`_KEPT` further numbers.
 
 Values can be integers or floats of any width, row groups of any size, and lists large or small, as
 in all published files."""
@@ -167,7 +166,7 @@ class _LevelRows:
             yield from self._decoded(number, here)
 
     def _decoded(self, number: int, wanted: set[int]) -> Iterator[tuple[int, NDArray[Any]]]:
-        """The values of the ``wanted`` rows of a group, which are kept as far as there is room, and
+        """The values of the ``wanted`` rows of a group. They are kept as far as there is room, and
         so are short lists on the way."""
         group, start, last = self.groups[number], int(self.starts[number]), max(wanted)
         queries = list(self.queries.values())

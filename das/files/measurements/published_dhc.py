@@ -1,10 +1,10 @@
 """What published measurement files of the DHC's persons say besides their answers: the tree, what
 is exact, and what was measured with which variance.
 
-*Exact*: ``pl94_con``, the published redistricting counts of every unit (2,016 sums, in the order of
-the redistricting schema), and the bounds of 25 types of dwelling, ``hhgq_total_lb_con`` and
-``hhgq_total_ub_con``: f and 99,999 f where there are f facilities, so nobody can be where the upper
-one is 0. Those of the lowest level are taken; the redistricting counts of each level above must be
+*Exact*: ``pl94_con`` has the published redistricting counts of every unit: 2,016 sums, in the order
+of the redistricting schema. ``hhgq_total_lb_con`` and ``hhgq_total_ub_con`` bound 25 types of
+dwelling: f and 99,999 f where there are f facilities. So nobody can be where the upper one is 0.
+Those of the lowest level are taken; the redistricting counts of each level above must be
 their sums. *Rules* of ages, such as ``relgq0_lt15_con``, are the schema's
 (:mod:`das.files.measurements.published_rules`).
 
@@ -15,7 +15,6 @@ measured of a unit and what is exact."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -103,9 +102,7 @@ def read(folder: Path, progress: Progress = SILENT) -> PublishedDhc:
     lower, upper = _bounds(schema, spine, levels[-1], counts, notes)
     measured = tuple(LevelMeasured.of(schema, level) for level in levels)
     notes += [
-        f"nothing is measured at {m.level}"
-        for m in measured
-        if not m.variances and m.level != ROOT
+        f"nothing is measured at {m.level}" for m in measured if not m.variances and m.level != ROOT
     ]
     published, place = coded(spine) or (spine, np.arange(len(spine.codes[-1])))
     if len(published.codes[-1]) < len(place):

@@ -153,7 +153,9 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
     name = folder.resolve().name or "published"
     known = any(c.name in ("total", "joint_total") for c in constraints)
     atomic.write_text(draft / "spec.toml", _spec(name, schema, measured, known, private))
-    statement.write(draft, foreign_statement(universe, spine, measured, constraints, notes, private))
+    statement.write(
+        draft, foreign_statement(universe, spine, measured, constraints, notes, private)
+    )
 
 
 def _refuse_large(folder: Path) -> None:
