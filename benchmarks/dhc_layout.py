@@ -62,12 +62,15 @@ class SmallCensus:
     facilities: Ints
 
     @staticmethod
-    def simulated(spine: Spine, people: Ints, blocks: int, seed: int) -> SmallCensus:
-        """``people`` of each lowest unit of the tree, in as many ``blocks`` each."""
+    def simulated(
+        spine: Spine, people: Ints, blocks: int, seed: int, races: int = 63
+    ) -> SmallCensus:
+        """``people`` of each lowest unit of the tree, in as many ``blocks`` each; of the first
+        ``races`` of the schema."""
         rng = np.random.default_rng(seed)
         unit = np.repeat(np.arange(len(people)), people)
         block = unit * blocks + rng.integers(0, blocks, len(unit))
-        race = rng.choice(63, size=len(unit), p=_shares(63))
+        race = rng.choice(races, size=len(unit), p=_shares(races))
         adult, hispanic = rng.random(len(unit)) < 0.77, rng.random(len(unit)) < 0.15
         kind = np.where(adult & (rng.random(len(unit)) < 0.03), rng.integers(1, 8, len(unit)), 0)
         cell = ((kind * 2 + adult) * 2 + hispanic) * 63 + race

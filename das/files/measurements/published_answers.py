@@ -140,6 +140,8 @@ class _LevelRows:
     def values(self, query: Query, at: Ints, cells: Ints) -> Ints:
         """The answers ``cells`` of the rows ``at``, ``(n,)`` each."""
         out = np.empty(len(at), dtype=np.int64)
+        if not len(at):
+            return out
         order = np.argsort(at, kind="stable")
         number, first = np.unique(at[order], return_index=True)
         of = dict(zip(number.tolist(), np.split(order, first[1:]), strict=True))

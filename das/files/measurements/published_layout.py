@@ -168,7 +168,8 @@ def _refuse_large(folder: Path) -> None:
     if schema.cells > MOST_CELLS:
         raise InputError(
             f"these are measurements of schema {schema.name!r}, with {schema.cells:,} cells a"
-            " unit, which das estimate does not take from published files",
+            " unit. das estimate takes them for persons of the DHC alone: which exact counts files"
+            " of households hold is not known",
             where=file,
             remedy=(
                 "`das nmf summary` and `das nmf show` read them; give redistricting files"
