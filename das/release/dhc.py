@@ -88,10 +88,20 @@ class OpenedDhc:
         """Those that a subtree, or the upper tree of the whole, is responsible for."""
         return self.cut.levels(self.spine, self.part or 0)
 
+    def measured(self, u: DhcUniverse) -> Spine:
+        """The spine that a universe is measured over."""
+        return self.tree(u).spine
+
     def own(self, u: DhcUniverse) -> Spine:
         """The measured tree of these: the upper tree, or the subtree with what is above it."""
-        spine = self.tree(u).spine
+        spine = self.measured(u)
         return self.cut.upper_tree(spine) if self.part is None else spine
+
+    def geocodes(self, u: DhcUniverse) -> str:
+        """Where the codes of measured units are listed."""
+        if self.tree(u).is_published:
+            return "geocodes are those of `das tables`, in its column GEOCODE"
+        return f"geocodes are those of the measured tree, in {tree_path(self.folder, u.name)}"
 
     def areas(self) -> tuple[Areas, ...]:
         """The areas off the spine that the earlier release knew."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from das import spec as specification
-from das.accounting.document import ForeignStatement, Invariant, Line, Statement
+from das.accounting.document import ForeignLine, ForeignStatement, Invariant, Line, Statement
 from das.accounting.draws import changed
 from das.accounting.guarantee import guarantee
 from das.accounting.planning import Repricing
@@ -155,11 +155,14 @@ class PublicCounts:
     def notes(self, spec: RunSpec) -> tuple[str, ...]:
         return notes(spec)
 
-    def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
+    def check_measured(
+        self, release: Path, said: Statement | ForeignStatement
+    ) -> Sequence[Line | ForeignLine]:
         from das.release.verify.measured import check_files
 
-        check_files(release, MECHANISMS[said.mechanism], said.ledger)
-        return said.ledger
+        lines = said.measured if isinstance(said, ForeignStatement) else said.ledger
+        check_files(release, MECHANISMS[said.mechanism], lines)
+        return lines
 
     def check_layout(self, release: Path) -> None:
         from das.release.verify.layout import check_layout
