@@ -89,9 +89,7 @@ def rows(opened: OnDemandRelease, asked: RowOptions) -> Any:
         parts += [_of_query(opened, u, level, query, units) for query in queries if len(units)]
     if not parts:
         raise InputError(
-            f"no place {', '.join(asked.geocodes)}",
-            where="--geocode",
-            remedy=opened.geocodes(u),
+            f"no place {', '.join(asked.geocodes)}", where="--geocode", remedy=opened.geocodes(u)
         )
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
