@@ -15,7 +15,7 @@ households."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,10 +32,12 @@ from das.estimate.outer import OuterEstimates, RefinedEstimates, refined
 from das.estimate.upward import FromBelow, Upward
 from das.files import atomic
 from das.files.measurements.on_demand import OnDemandReader
+from das.files.release import areas as areas_file
 from das.files.release import fixed_counts as fixed_file
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.run import run_directory
+from das.model.areas import Areas
 from das.model.dhc import quarters, strategy
 from das.model.dhc.households import TENURE
 from das.model.dhc.persons import DHCP
@@ -86,10 +88,24 @@ class OpenedDhc:
         """Those that a subtree, or the upper tree of the whole, is responsible for."""
         return self.cut.levels(self.spine, self.part or 0)
 
+    def measured(self, u: DhcUniverse) -> Spine:
+        """The spine that a universe is measured over."""
+        return self.tree(u).spine
+
     def own(self, u: DhcUniverse) -> Spine:
         """The measured tree of these: the upper tree, or the subtree with what is above it."""
-        spine = self.tree(u).spine
+        spine = self.measured(u)
         return self.cut.upper_tree(spine) if self.part is None else spine
+
+    def geocodes(self, u: DhcUniverse) -> str:
+        """Where the codes of measured units are listed."""
+        if self.tree(u).is_published:
+            return "geocodes are those of `das tables`, in its column GEOCODE"
+        return f"geocodes are those of the measured tree, in {tree_path(self.folder, u.name)}"
+
+    def areas(self) -> tuple[Areas, ...]:
+        """The areas off the spine that the earlier release knew."""
+        return areas_file.read(self.folder / areas_file.NAME, self.spine)
 
     @cached_property
     def facilities(self) -> Ints:
@@ -213,12 +229,14 @@ def fixed_units(homes: Histogram, facilities: Ints) -> Histogram:
     return Histogram.of(homes.units, every.shape[1], block, answer, every[block, answer])
 
 
-def write_public(opened: OpenedDhc) -> None:
+def write_public(opened: OpenedDhc, areas: Sequence[Areas] = ()) -> None:
     """Write the public facts of a release that will be opened as this: everything that it depends
-    on except its measurements."""
+    on except its measurements. ``areas``: those that the earlier release knew."""
     release, spec, spine = opened.folder, opened.spec, opened.spine
     atomic.write_text(release / SPEC, spec.dump())
     spine_file.write(release / SPINE, spine, opened.cut)
+    if areas:
+        areas_file.write(release / areas_file.NAME, areas, spine, opened.cut)
     for name, tree in opened.trees.items():
         tree_file.write(tree_path(release, name), tree, spine, opened.cut)
     for name, counts in opened.fixed.items():

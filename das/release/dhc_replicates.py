@@ -31,6 +31,7 @@ from das.errors import ReleaseError
 from das.estimate.outer import OuterEstimates
 from das.files.release import statement
 from das.files.run import run_directory
+from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING
 from das.model.kinds import PERSONS as PEOPLE
@@ -106,6 +107,9 @@ class DhcReplicates(ReleaseSource):
     @property
     def name(self) -> str:
         return self.opened.spec.run.name
+
+    def areas(self) -> tuple[Areas, ...]:
+        return self.opened.areas()
 
     def levels(self, table: Table) -> tuple[str, ...]:
         return dhc_files.levels_of(table, self.spine)

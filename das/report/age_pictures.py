@@ -105,8 +105,8 @@ def medians(pictures: AgePictures) -> str:
     chart.plot(value.tolist(), rows, Look(INK, mark="o", size=5))
     there = np.isfinite(low) & np.isfinite(high)  # somebody is in all replicates
     if pictures.median.low is not None and there.any():
-        some = [x[there].tolist() for x in (value, np.array(rows), low, high)]
-        chart.errors(*some, _WHISKER, cap=2.5, across=True)
+        at, row, one, other = (x[there].tolist() for x in (value, np.array(rows), low, high))
+        chart.errors(at, row, one, other, _WHISKER, cap=2.5, across=True)
     chart.rows([short(n, 1) for n in pictures.names], grid=True)
     chart.x.label = "median age, years"
     chart.finish("", 0)

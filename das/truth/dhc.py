@@ -52,15 +52,16 @@ _NAME = "constraints.from must name a redistricting release of persons and housi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedDhc(Closed):
-    """The tree of the earlier release, the ``trees`` that are measured, the ``fixed`` counts of
-    persons and units, and the true counts of the lowest units by universe. ``spec`` names the
-    earlier release."""
+    """What a run knows before it measures. ``spine`` is that of the earlier release, which ``spec``
+    names; ``trees`` are measured. ``fixed`` are counts of persons and of units, and ``lowest`` true
+    counts of the lowest units by universe."""
 
     spec: DhcSpec
     spine: Spine
     trees: Mapping[str, MeasuredSpine]
     fixed: Mapping[str, Histogram]
     lowest: Mapping[str, Confidential[Histogram]]
+    areas: tuple[Areas, ...]
     sources: tuple[Source, ...]
 
     @cached_property
@@ -89,9 +90,9 @@ class PreparedDhc(Closed):
 
 @dataclass(frozen=True, eq=False)
 class EarlierRelease:
-    """A redistricting release: its tree from some level down, the published counts of the lowest
-    units, its areas, and what a release that rests on it says about it. It may be measured over any
-    tree: only its published counts of lowest units are used."""
+    """A redistricting release, measured over any tree. It has its published spine from some level
+    down, published counts of the lowest units, and areas. ``named`` is what a release that rests on
+    it says about it."""
 
     spine: Spine
     persons: Histogram
@@ -207,7 +208,9 @@ def prepare(
     trees, lists = trees_of(spec, spine, earlier.areas, structures)
     _check_covered(earlier, trees[PERSONS])
     sources = (*given.sources, *lists)
-    return PreparedDhc(spec.after(earlier.named), spine, trees, fixed, lowest, sources)
+    return PreparedDhc(
+        spec.after(earlier.named), spine, trees, fixed, lowest, earlier.areas, sources
+    )
 
 
 def by_class(facilities: Ints) -> Ints:

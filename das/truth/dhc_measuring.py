@@ -64,7 +64,7 @@ def begin(prepared: PreparedDhc, directory: RunDirectory) -> None:
     directory.create()
     opened = prepared.opened(directory.release)
     with directory.whole_or_nothing():
-        write_public(opened)
+        write_public(opened, prepared.areas)
         store(prepared, prepared.lowest, directory)
         tree = prepared.trees[UNITS]
         nmf.write_constraints(

@@ -24,6 +24,7 @@ from das.model.subtrees import Subtrees
 from das.release.dhc import OpenedDhc, open_dhc, tree_path, write_public
 from das.release.dhc_replicates import DhcReplicates
 from das.release.replicates import NewNoiseOnDemand, SeededNoise
+from das.spec import DhcSpec
 from das.spec.dhc import PERSONS, UNITS
 from das.stages import Stages
 from das.truth.dhc import EarlierRelease, _check_covered
@@ -101,7 +102,7 @@ def test_its_tree_is_that_of_a_redistricting_run_with_the_same_keys(
 def test_the_statement_costs_what_it_costs_on_the_published_tree(
     worlds: Worlds, made: Path
 ) -> None:
-    said, plain = (statement.read(run / "release") for run in (made, worlds.dhc()))
+    said, plain = (statement.read_ours(run / "release") for run in (made, worlds.dhc()))
     assert [x.cost for x in said.ledger] == [x.cost for x in plain.ledger]
     assert said.total == plain.total
     note = "The measured trees are not that of the tables"
@@ -123,6 +124,11 @@ def test_areas_have_the_sums_of_blocks_and_intervals_from_replicates(
     mine = total.groupby(inside.reindex(total.index)).sum()
     assert found["value"].to_dict() == mine.to_dict()
     assert (found["lower"] < found["upper"]).any()
+    known = {a.kind: a for a in open_dhc(run / "release").areas()}  # of the earlier release
+    assert {"Place", "CD", "AIAN"} <= known.keys()
+    places = das.read_areas(run, kind="Place", statistics=["P0120001"])
+    assert len(places) == len(known["Place"])
+    assert places["lower"].notna().all()
 
 
 def test_a_replicate_is_measured_over_the_tree_and_keeps_what_is_fixed(opened: OpenedDhc) -> None:
@@ -142,7 +148,7 @@ def test_a_replicate_is_measured_over_the_tree_and_keeps_what_is_fixed(opened: O
 def random_tree(spine: Spine, rng: np.random.Generator) -> MeasuredSpine:
     """Nested random groups of blocks in a random order, many of which are only children."""
     place = rng.permutation(len(spine.codes[-1]))
-    home, parents = np.arange(len(place)), []
+    home, parents = np.arange(len(place)), list[np.ndarray]()
     for _ in spine.levels[1:-1]:
         home = np.cumsum(np.concatenate([[False], rng.random(home[-1]) < 0.6]))
         parents.insert(0, home)
@@ -204,9 +210,8 @@ def test_a_target_that_nothing_knows_and_persons_off_the_tree_are_refused(
     release = worlds.run(SEED, data=DATA) / "release"
     earlier = EarlierRelease.read(release, opened.spec)
     structures = np.ones((len(opened.spine.codes[-1]), 8), dtype=np.int64)
-    spec = specs.load(
-        opened.spec.dump(), where="c", overrides=['geography.targets=["Place", "Parish"]']
-    )
+    changed = ['geography.targets=["Place", "Parish"]']
+    spec = specs.of_kind(DhcSpec, specs.load(opened.spec.dump(), where="c", overrides=changed), "c")
     with pytest.raises(InputError, match="no geographic field 'Parish'"):
         trees_of(spec, opened.spine, earlier.areas, structures)
     tree = opened.trees[PERSONS]
