@@ -55,11 +55,11 @@ class PublicPublishedDhc:
 
     title = "the DHC's persons, measured by another publisher"
     cannot: Mapping[str, str] = {
-        **dict.fromkeys(("plan", "plan --margin", "plan --areas", "optimise"), _ELSEWHERE),
+        **dict.fromkeys(("plan", "plan --margin", "plan --areas", "optimise", "spine"), _ELSEWHERE),
         "sealed": f"{_ELSEWHERE}; `das nmf verify` checks the files",
         "recompute": f"{_ELSEWHERE}; `das estimate --from` the release makes the counts again",
         **dict.fromkeys(("area", "tables --areas"), _COUNTIES),
-        **{f: PublicDhc.cannot[f] for f in ("spine", "estimate --set", "risk", "arrays")},
+        **{f: PublicDhc.cannot[f] for f in ("estimate --set", "risk", "arrays")},
     }
     needed = (SPEC, "spine.parquet")
     recounted = ""
