@@ -302,8 +302,8 @@ class OuterStep(Frozen):
         return RefinedFamily(self.cells, key, parent, group, known, free, equations, links)
 
     def _variables(self, number: int) -> tuple[Ints, Ints, Ints | None, Mask]:
-        """The answers of the frozen query, by kind, a cell of each, how many the parent has, and
-        whether the answer has this cell alone, in all kinds."""
+        """The answers of the frozen query, by kind: a cell of each, how many the parent has, and
+        whether it has this cell alone, in all kinds."""
         if self.above is None:
             place, count = self.fixed.possible(self.schema, self.known, self.last), None
         else:
