@@ -50,8 +50,12 @@ def keys(wards: Path) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def made(worlds: Worlds, wards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Cut at the counties, one of which is two measured units."""
-    return go(worlds, tmp_path_factory.mktemp("trees") / "run", SEED, *keys(wards))
+    """Cut at the counties, one of which is two measured units. Each has one tract, which copies its
+    counts: only the upper tree asks of it. It has the sums of small queries (full information), and
+    single answers to others.
+    """
+    full = "estimation.method=full-information"
+    return go(worlds, tmp_path_factory.mktemp("trees") / "run", SEED, full, *keys(wards))
 
 
 @pytest.fixture(scope="module")
