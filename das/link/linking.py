@@ -101,13 +101,8 @@ def tract_seed(seed: bytes, code: bytes) -> bytes:
 def link_tract(given: TractInput) -> LinkedHomes:
     """Link one tract. Raises :class:`InputError` where persons at home have no housing units."""
     blocks, units = len(given.group), unit_counts(given.units)
-    people, moved = grown_up(
-        HomePersons.of(given.persons), given.group, np.zeros(blocks, dtype=np.int64)
-    )
+    people, moved, occupied = tied(given)
     home = np.bincount(people.block, minlength=blocks)
-    able = np.bincount(people.block[people.age >= 15], minlength=blocks)
-    bounds = OccupiedBounds.of(home, able, units["housing"])
-    occupied = consistent(units["occupied"], home, bounds, given.group)
     rng = np.random.default_rng(np.frombuffer(given.seed, dtype=np.uint32))
     groups = [
         np.flatnonzero(given.group == g) for g in np.unique(given.group[np.flatnonzero(home)])
@@ -120,6 +115,19 @@ def link_tract(given: TractInput) -> LinkedHomes:
         published_occupied=units["occupied"],
         moved=len(moved),
     )
+
+
+def tied(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
+    """The persons at home of a tract, with someone of 15 and over in each block that has any, the
+    numbers of those who changed for it, and the occupied units of each block."""
+    blocks, units = len(given.group), unit_counts(given.units)
+    people, moved = grown_up(
+        HomePersons.of(given.persons), given.group, np.zeros(blocks, dtype=np.int64)
+    )
+    home = np.bincount(people.block, minlength=blocks)
+    able = np.bincount(people.block[people.age >= 15], minlength=blocks)
+    bounds = OccupiedBounds.of(home, able, units["housing"])
+    return people, moved, consistent(units["occupied"], home, bounds, given.group)
 
 
 def _groups(

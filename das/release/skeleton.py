@@ -1,0 +1,89 @@
+"""The skeleton of a DHC release: the householders that both of its files measured, estimated
+together from published counts and the plan's variances, level by level.
+
+Nothing here can see the truth. The skeleton is a function of what is published, and costs no
+budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+
+from das.engine import Progress, in_order
+from das.link.counted import unit_counts
+from das.link.fields import Ints
+from das.link.linking import TractInput, tied
+from das.link.skeleton_cells import able
+from das.link.skeleton_family import SkeletonFamily
+from das.link.skeleton_levels import PublishedFile, SkeletonTies, families
+from das.model.frozen import Frozen
+from das.model.histogram import Histogram
+from das.model.plan import Plan
+from das.model.spine import Spine
+from das.spec import DhcSpec
+from das.spec.dhc import HOUSEHOLDS, PERSONS
+
+
+@dataclass(frozen=True, eq=False)
+class JointSkeleton(Frozen):
+    """The skeleton of each level above blocks, ``counts``. ``families``: how many were estimated,
+    ``free`` of their parent's cells, and ``inaccurate``."""
+
+    counts: Mapping[str, Histogram]
+    families: int
+    free: int
+    inaccurate: int
+
+
+def joint_skeleton(
+    spine: Spine,
+    spec: DhcSpec,
+    counts: Mapping[str, Histogram],
+    todo: Sequence[TractInput],
+    pool: Executor,
+    progress: Progress,
+) -> JointSkeleton:
+    """The skeleton of a release. ``counts``: published ones of blocks, by universe; ``todo``: the
+    tracts to link."""
+    files = [
+        PublishedFile(u.schema, counts[u.name].upward(spine), _variances(u.plan, spine))
+        for u in spec.universes
+        if u.name in (PERSONS, HOUSEHOLDS)
+    ]
+    parts = list(in_order(pool, _ties, todo))
+    tenure = unit_counts(counts["units"])["tenure"]
+    ties = SkeletonTies(
+        spine,
+        np.concatenate([occupied for occupied, _ in parts]),
+        Histogram.concatenate([a for _, a in parts]),
+        tenure,
+    )
+    out, solved = dict[str, Histogram](), []
+    for level in spine.levels[:-1]:
+        above = spine.levels[max(0, spine.index(level) - 1)]
+        progress.stage(f"householders: {level}", spine.units(level))
+        here = []
+        for part in in_order(pool, SkeletonFamily.solved, families(files, ties, level, out.get(above))):
+            here.append(part)
+            progress.advance(part.counts.units)
+        out[level] = Histogram.concatenate([p.counts for p in here])
+        solved += here
+    return JointSkeleton(
+        out,
+        len(solved),
+        sum(p.free for p in solved),
+        sum(p.certificate.inaccurate for p in solved),
+    )
+
+
+def _variances(plan: Plan, spine: Spine) -> dict[str, dict[str, float]]:
+    return {lv: {d.query: d.variance for d in plan.at(lv)} for lv in spine.levels}
+
+
+def _ties(given: TractInput) -> tuple[Ints, Histogram]:
+    """Occupied units of each block of a tract, and who can be a householder."""
+    people, _, occupied = tied(given)
+    return occupied, able(people, len(given.group))
