@@ -27,6 +27,9 @@ from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS, LEVEL
 from das.model.frozen import Frozen
 
+#: What it costs that a household has another tenure than its householder.
+_TENURE = 8.0
+
 
 @dataclass(frozen=True, eq=False)
 class GroupLink(Frozen):
@@ -67,18 +70,29 @@ class GroupHomes(Frozen):
         return np.bincount(of["hisp"] * 7 + of["race"], minlength=14)
 
 
-def with_householders(people: HomePersons, occupied: Ints, homes: GroupHomes) -> HomePersons:
+def with_householders(
+    people: HomePersons, occupied: Ints, homes: GroupHomes, skeleton: Ints | None = None
+) -> HomePersons:
     """The persons of a block group, with as many householders in each block as ``occupied`` units.
+    ``skeleton``: those of the block group, ``(1512,)``.
 
     Raises :class:`SolverError` for blocks with fewer persons than households."""
-    return householders.relabelled(people, householders.chosen(people, occupied, homes.races))
+    targets = householders.HouseholderTargets(homes.races, skeleton)
+    people = householders.relabelled(people, householders.chosen(people, occupied, targets))
+    return people if skeleton is None else householders.living_alone(people, occupied, skeleton)
 
 
 def link_group(
-    people: HomePersons, partner_of: Ints, homes: GroupHomes, trust: Trust, rng: np.random.Generator
+    people: HomePersons,
+    partner_of: Ints,
+    homes: GroupHomes,
+    trust: Trust,
+    rng: np.random.Generator,
+    skeleton: Ints | None = None,
 ) -> GroupLink:
     """Link the persons at home of a block group to its published households. Its blocks are 0, 1,
-    .... Persons are householders and partners by ``relgq`` and ``partner_of``."""
+    .... Persons are householders and partners by ``relgq`` and ``partner_of``. Tenures are those of
+    the ``skeleton``, where there is one."""
     of, blocks = household_attributes(homes.cell), int(people.block.max()) + 1
     head = np.isin(people.relgq, HEADS)
     heads, other = np.flatnonzero(head), ~head & (partner_of < 0)
@@ -92,6 +106,10 @@ def link_group(
     )
     pool.repair(targets)
     cost = differences(people, heads, couple[heads], pool, of)
+    tenure = None
+    if skeleton is not None:
+        tenure = householders.tenures(people, heads, skeleton, rng.random(len(heads)))
+        cost += _TENURE * (of[TENURE.name][:, None] != tenure)
     cost += trust.elsewhere * (homes.block[:, None] != people.block[heads])
     at = assigned(cost - trust.crowded * crowding(people, heads, other, pool))
     wanted = features(people, other, pool, of["elderly"], blocks)
@@ -102,7 +120,8 @@ def link_group(
     household[heads] = np.arange(len(heads))
     household[partners] = household[partner_of[partners]]
     full = filled(people, heads, household, pool.kind[at], pool.room[at], of["elderly"][at], trust)
-    return GroupLink(people, full, heads, pool.kind[at], of[TENURE.name][at], of[ATTRIBUTE][at])
+    tenure = of[TENURE.name][at] if tenure is None else tenure
+    return GroupLink(people, full, heads, pool.kind[at], tenure, of[ATTRIBUTE][at])
 
 
 def _targets(people: HomePersons, heads: Ints, couple: Ints, other: np.ndarray) -> PoolTargets:

@@ -15,8 +15,8 @@ blocks of c can have (theorem 2 of :mod:`das.link.skeleton`):
 .. math:: u_{cr} = \sum_{b \in c} \min(o_b, s_b(r)), \qquad
           l_{cr} = \sum_{b \in c} \max(0, o_b - s_b(\text{all but } r)).
 
-Published tenures of c count as a measurement with a small variance. They cannot be exact besides
-classes and blocks, because three families of sums that cross are no network (counterexample C1).
+Published tenures of c count as a measurement with a small variance: three families of sums that
+cross are no network (counterexample C1). Integers are repaired afterwards (:func:`exchanged`).
 
 *Integers* are a flow from the parent's cells to classes of each child, and on to its blocks: a
 block takes :math:`o_b` householders, and no more of a class than it has persons. So every set of
@@ -34,13 +34,13 @@ import numpy as np
 from das.errors import InfeasibleError, InputError
 from das.link.fields import Floats, Ints
 from das.link.skeleton import SplitProblem
-from das.link.skeleton_cells import SKELETON, WIDTH, class_of
+from das.link.skeleton_cells import SKELETON, TENURES, WIDTH, class_of
 from das.link.skeleton_measured import SkeletonEvidence
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.solution import Certificate, Solution
 from das.rounding.prices import Marginal, priced
-from das.solve import LayeredGram, children_qp, round_children
+from das.solve import children_qp, round_children
 from das.solve.chain import Drains, Link
 
 _TOLERANCE = 1e-5
@@ -48,8 +48,6 @@ _TOLERANCE = 1e-5
 _PARTS, _LITTLE = 1 << 10, 0.02
 #: The most times that bounds are added.
 _ROUNDS = 12
-#: Numbers of dense matrices of a family, up to which these are solved faster.
-_DENSE = 1 << 22
 #: Sums of at most this many answers are kept by the rounding.
 _FEW = 64
 
@@ -105,17 +103,23 @@ class SolvedSkeleton(Frozen):
 class SkeletonFamily(Frozen):
     """The children of one unit. ``parent``: its cells, ``(1512,)``, ``None`` for the root.
     ``known``: what was measured of them, and ``value`` the published answers, each ``(children,
-    answers)``. ``total``: occupied units, ``(children,)``. ``holders``: what they can hold."""
+    answers)``. ``tenure``: households by tenure, ``(children, 3)``. ``holders``: what they can
+    hold."""
 
     parent: Ints | None
     known: tuple[SkeletonEvidence, ...]
     value: tuple[Floats, ...]
-    total: Ints
+    tenure: Ints
     holders: Holders
 
     def __post_init__(self) -> None:
-        if any(len(x) != len(self.total) for x in self.value):
+        if any(len(x) != len(self.tenure) for x in self.value):
             raise InputError("children differ in number", where="skeleton")
+
+    @property
+    def total(self) -> Ints:
+        """Occupied units, ``(children,)``."""
+        return np.asarray(self.tenure.sum(axis=1))
 
     def solved(self) -> SolvedSkeleton:
         """The children's cells. Raises :class:`InfeasibleError` where their blocks contradict
@@ -132,9 +136,12 @@ class SkeletonFamily(Frozen):
         worst = Certificate()
         if len(cell):
             estimate = self._estimate(cell)
-            rounded = self._integers(cell, np.asarray(estimate.x, dtype=float))
+            x = np.zeros(out.shape)
+            x[:, cell] = estimate.x
+            rounded = self._integers(cell, x[:, cell])
             worst = worst.add(estimate)
             out[:, cell] = rounded.x
+            exchanged(out, x, self.tenure, alone=self.parent is None)
         return SolvedSkeleton(_rows(out), worst, False)
 
     def _cells(self) -> Ints:
@@ -160,17 +167,16 @@ class SkeletonFamily(Frozen):
 
     def _least_squares(self, cell: Ints, group: Ints, used: Ints, sets: np.ndarray) -> Solution:
         index = [np.unique(e.query.at(cell), return_inverse=True) for e in self.known]
-        weight = np.array([np.full(len(self.total), 1 / e.variance) for e in self.known])
-        rhs = np.zeros((len(self.total), len(cell)))
-        for (answer, of), w, value in zip(index, weight, self.value, strict=True):
-            rhs += w[:, None] * value[:, answer][:, of]
+        gram, rhs = np.zeros((len(cell), len(cell))), np.zeros((len(self.total), len(cell)))
+        for (answer, of), e, value in zip(index, self.known, self.value, strict=True):
+            gram += (of[:, None] == of) / e.variance
+            rhs += value[:, answer][:, of] / e.variance
         most = np.zeros((len(self.total), len(sets)))
         for i, inside in enumerate(sets):
             most[:, i] = self.holders.bounds(used, inside)
         every = np.ones((1, len(cell)))
-        gram = LayeredGram([of for _, of in index], weight)
         return children_qp(
-            gram.dense() if rhs.size * len(cell) <= _DENSE else gram,
+            gram,
             rhs,
             None if self.parent is None else self.parent[cell].astype(float),
             groups=np.concatenate([every, sets[:, group]]),
@@ -198,6 +204,43 @@ class SkeletonFamily(Frozen):
         small = [e for e in self.known if e.query.answers <= _FEW]
         marginals = [Marginal(e.query, e.variance**0.5) for e in small]
         return priced(rounded, x, cell, marginals)
+
+
+def exchanged(n: Ints, x: Floats, tenure: Ints, *, alone: bool) -> None:
+    """Give each child its households by ``tenure``, ``(children, 3)``, in the cells ``n``,
+    ``(children, 1512)``: two children exchange the tenures of a householder each who differ in
+    nothing else. So classes and the parent's cells stay. ``alone``: without a parent, a child
+    changes tenures by itself. The exchange that is the nearest to ``x`` is made first; where none
+    is left, a difference stays."""
+    of, at = (a.reshape(len(n), -1, TENURES) for a in (n, x))
+    while True:
+        over = of.sum(axis=1) - tenure
+        child, t = np.unravel_index(np.argmax(over), over.shape)
+        if over[child, t] <= 0:
+            return
+        best: tuple[float, int, int, int] | None = None
+        for to in np.flatnonzero(over[child] < 0).tolist():
+            mine = _worse(of[child], at[child], int(t), to)
+            for other in [int(child)] if alone else np.flatnonzero(over[:, t] < 0).tolist():
+                cost = mine if alone else mine + _worse(of[other], at[other], to, int(t))
+                k = int(np.argmin(cost))
+                if best is None or cost[k] < best[0]:
+                    best = float(cost[k]), k, to, other
+        if best is None or not np.isfinite(best[0]):
+            return
+        _, k, to, other = best
+        of[child, k, [t, to]] += [-1, 1]
+        if not alone:
+            of[other, k, [t, to]] += [1, -1]
+
+
+def _worse(n: Ints, x: Floats, source: int, to: int) -> Floats:
+    """How much further from ``x`` a householder of each kind is with another tenure; infinite where
+    there is none, ``(kinds,)``."""
+    off = n - x
+    step = np.abs(off[:, source] - 1) - np.abs(off[:, source])
+    step += np.abs(off[:, to] + 1) - np.abs(off[:, to])
+    return np.where(n[:, source] > 0, step, np.inf)
 
 
 def _rows(counts: Ints) -> Histogram:

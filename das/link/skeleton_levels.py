@@ -34,8 +34,8 @@ _MOST_PAIRS = 1 << 18
 @dataclass(frozen=True, eq=False)
 class SkeletonTies(Frozen):
     """What the skeleton keeps: ``occupied`` units of each block, ``(blocks,)``, the persons at home
-    of 15 and over by class, ``able``, ``(blocks, 252)``, and households by ``tenure``,
-    ``(blocks, 3)``. ``spine``: the tree."""
+    of 15 and over by class, ``able``, ``(blocks, 252)``, and households by ``tenure`` of the units
+    above blocks, ``(groups, 3)``, as many as these have occupied units. ``spine``: the tree."""
 
     spine: Spine
     occupied: Ints
@@ -43,9 +43,11 @@ class SkeletonTies(Frozen):
     tenure: Ints
 
     def __post_init__(self) -> None:
-        blocks = len(self.spine.codes[-1])
-        if not blocks == len(self.occupied) == self.able.units == len(self.tenure):
+        groups, blocks = (len(codes) for codes in self.spine.codes[-2:])
+        if not (blocks == len(self.occupied) == self.able.units and groups == len(self.tenure)):
             raise InputError("counts of different blocks", where="skeleton")
+        if (self.tenure.sum(axis=1) != self.occupied_units[self.spine.levels[-2]]).any():
+            raise InputError("tenures do not add up to occupied units", where="skeleton")
 
     @cached_property
     def most(self) -> Mapping[str, Histogram]:
@@ -55,15 +57,14 @@ class SkeletonTies(Frozen):
         return most.upward(self.spine)
 
     @cached_property
-    def sums(self) -> Mapping[str, tuple[Ints, Ints]]:
-        """Occupied units, and households by tenure, by level."""
-        found = self.occupied, self.tenure
-        out = {self.spine.levels[-1]: found}
-        for level in reversed(self.spine.levels[1:]):
-            starts = self.spine.children(level)[:-1]
-            found = np.add.reduceat(found[0], starts), np.add.reduceat(found[1], starts, axis=0)
-            out[self.spine.levels[self.spine.index(level) - 1]] = found
-        return out
+    def occupied_units(self) -> Mapping[str, Ints]:
+        """By level."""
+        return _upward(self.spine, self.occupied, self.spine.levels[-1])
+
+    @cached_property
+    def tenures(self) -> Mapping[str, Ints]:
+        """Households by tenure, by level above blocks."""
+        return _upward(self.spine, self.tenure, self.spine.levels[-2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ def families(
 ) -> Iterator[SkeletonFamily]:
     """The problems of a level, in order. ``parents``: the skeleton of the level above, ``None`` for
     the root."""
-    spine, (total, tenure) = ties.spine, ties.sums[level]
+    spine, tenure = ties.spine, ties.tenures[level]
     above = spine.levels[max(0, spine.index(level) - 1)]
     known = [(e, f.skeleton(level)) for f in files for e in f.evidence(level, above)]
     starts = np.array([0, 1]) if parents is None else spine.children(level)
@@ -103,7 +104,7 @@ def families(
             None if parents is None else parents.rows(number, number + 1).dense()[0, :],
             (*(e for e, _ in known), _tenure()),
             (*value, tenure[a:b].astype(float)),
-            total[a:b],
+            tenure[a:b],
             _holders(ties, level, a, b),
         )
 
@@ -122,7 +123,17 @@ def _holders(ties: SkeletonTies, level: str, start: int, stop: int) -> Holders:
             break
         best = below, at, span
     name, child, (a, b) = best
-    return Holders(child, ties.sums[name][0][a:b], ties.most[name].rows(a, b).dense())
+    return Holders(child, ties.occupied_units[name][a:b], ties.most[name].rows(a, b).dense())
+
+
+def _upward(spine: Spine, counts: Ints, level: str) -> dict[str, Ints]:
+    """Counts of the units of a level, ``(units, ...)``, and their sums at all levels above."""
+    out, depth = {level: counts}, spine.index(level)
+    for below in range(depth, 0, -1):
+        starts = spine.children(spine.levels[below])[:-1]
+        counts = np.add.reduceat(counts, starts, axis=0)
+        out[spine.levels[below - 1]] = counts
+    return out
 
 
 def _tenure() -> SkeletonEvidence:

@@ -13,10 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from das.engine import Progress, in_order
-from das.link.counted import unit_counts
-from das.link.fields import Ints
-from das.link.linking import TractInput, tied
-from das.link.skeleton_cells import able
+from das.link.linking import TractInput, tract_ties
 from das.link.skeleton_family import SkeletonFamily
 from das.link.skeleton_levels import PublishedFile, SkeletonTies, families
 from das.model.frozen import Frozen
@@ -53,13 +50,12 @@ def joint_skeleton(
         for u in spec.universes
         if u.name in (PERSONS, HOUSEHOLDS)
     ]
-    parts = list(in_order(pool, _ties, todo))
-    tenure = unit_counts(counts["units"])["tenure"]
+    parts = list(in_order(pool, tract_ties, todo))
     ties = SkeletonTies(
         spine,
-        np.concatenate([occupied for occupied, _ in parts]),
-        Histogram.concatenate([a for _, a in parts]),
-        tenure,
+        np.concatenate([p.occupied for p in parts]),
+        Histogram.concatenate([p.able for p in parts]),
+        np.concatenate([p.tenure for p in parts]),
     )
     out, solved = dict[str, Histogram](), []
     for level in spine.levels[:-1]:
@@ -81,9 +77,3 @@ def joint_skeleton(
 
 def _variances(plan: Plan, spine: Spine) -> dict[str, dict[str, float]]:
     return {lv: {d.query: d.variance for d in plan.at(lv)} for lv in spine.levels}
-
-
-def _ties(given: TractInput) -> tuple[Ints, Histogram]:
-    """Occupied units of each block of a tract, and who can be a householder."""
-    people, _, occupied = tied(given)
-    return occupied, able(people, len(given.group))
