@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from das.link import householders
-from das.link.fields import Ints, N, household_attributes
+from das.link.fields import Ints, N, household_attributes, type_fields
 from das.link.matching import (
     Exchange,
     assigned,
@@ -21,6 +21,7 @@ from das.link.matching import (
 from das.link.members import Filled, filled
 from das.link.people import HomePersons
 from das.link.pool import Pool, PoolTargets
+from das.link.tenures import tenures
 from das.link.trust import Trust
 from das.model.dhc.household_types import ATTRIBUTE
 from das.model.dhc.households import TENURE
@@ -100,16 +101,20 @@ def link_group(
     couple = np.full(len(people), N, dtype=np.int64)
     partners = np.flatnonzero(partner_of >= 0)
     couple[partner_of[partners]] = couple_index(people.relgq[partners])
-    pool, targets = (
-        Pool(of[ATTRIBUTE], rng.random(len(homes.cell))),
-        _targets(people, heads, couple[heads], other),
-    )
+    tenure = of[TENURE.name]
+    pool = Pool(of[ATTRIBUTE], rng.random(len(homes.cell)), None if skeleton is None else tenure)
+    targets = _targets(people, heads, couple[heads], other, skeleton)
     pool.repair(targets)
-    cost = differences(people, heads, couple[heads], pool, of)
-    tenure = None
+    wanted_tenure = None
     if skeleton is not None:
-        tenure = householders.tenures(people, heads, skeleton, rng.random(len(heads)))
-        cost += _TENURE * (of[TENURE.name][:, None] != tenure)
+        by_couple = np.zeros((N + 1, len(TENURE.levels)), dtype=np.int64)
+        kinds = type_fields()
+        np.add.at(by_couple, (kinds.couple[pool.kind], tenure), kinds.size[pool.kind] > 1)
+        order = rng.permutation(len(heads))
+        wanted_tenure = tenures(people, heads, couple[heads], skeleton, by_couple, order)
+    cost = differences(people, heads, couple[heads], pool, of)
+    if wanted_tenure is not None:
+        cost += _TENURE * (tenure[:, None] != wanted_tenure)
     cost += trust.elsewhere * (homes.block[:, None] != people.block[heads])
     at = assigned(cost - trust.crowded * crowding(people, heads, other, pool))
     wanted = features(people, other, pool, of["elderly"], blocks)
@@ -120,11 +125,14 @@ def link_group(
     household[heads] = np.arange(len(heads))
     household[partners] = household[partner_of[partners]]
     full = filled(people, heads, household, pool.kind[at], pool.room[at], of["elderly"][at], trust)
-    tenure = of[TENURE.name][at] if tenure is None else tenure
+    tenure = tenure[at] if wanted_tenure is None else wanted_tenure
     return GroupLink(people, full, heads, pool.kind[at], tenure, of[ATTRIBUTE][at])
 
 
-def _targets(people: HomePersons, heads: Ints, couple: Ints, other: np.ndarray) -> PoolTargets:
+def _targets(
+    people: HomePersons, heads: Ints, couple: Ints, other: np.ndarray, skeleton: Ints | None
+) -> PoolTargets:
+    """Of persons living alone by tenure, where the ``skeleton`` says it."""
     strangers = int((other & (people.relgq >= LEVEL["roommate"])).sum())
     kinds = np.bincount(couple, minlength=N + 1)
     others = int(other.sum())
@@ -132,7 +140,22 @@ def _targets(people: HomePersons, heads: Ints, couple: Ints, other: np.ndarray) 
     alone = max(alone, int(kinds[N]) - others)  # each of the rest has someone
     if not others:
         alone = int(kinds[N])
-    return PoolTargets(kinds[:N], alone, others, strangers)
+    by_class = np.array([alone])
+    if skeleton is not None:
+        said = skeleton[: len(skeleton) // 2].reshape(-1, len(TENURE.levels)).sum(axis=0)
+        by_class = shared_out(alone, said)
+    return PoolTargets(kinds[:N], by_class, others, strangers)
+
+
+def shared_out(total: int, parts: Ints) -> Ints:
+    """Whole numbers with a sum in proportion to some ``parts``.
+
+    >>> shared_out(4, np.array([2, 1, 2])).tolist()
+    [2, 0, 2]
+    """
+    every = parts if parts.any() else np.ones_like(parts)
+    upto = np.rint(np.cumsum(every) * total / every.sum()).astype(np.int64)
+    return np.diff(upto, prepend=0)
 
 
 def renumbered(people: HomePersons, blocks: Ints) -> HomePersons:

@@ -185,22 +185,3 @@ def living_alone(people: HomePersons, occupied: Ints, skeleton: Ints) -> HomePer
     relgq = people.relgq.copy()
     relgq[head] = np.where(rank < found[:groups][group.reshape(-1)], _ALONE, _HEAD_OTHERS)
     return people.labelled(relgq)
-
-
-def tenures(people: HomePersons, heads: Ints, skeleton: Ints, jitter: Floats) -> Ints:
-    """The tenure of each householder, ``(heads,)``, by an assignment to the cells of the
-    ``skeleton``; ``jitter`` decides between those who are alike, ``(heads,)``. Which block has which
-    tenure is not known."""
-    cells = np.repeat(np.arange(_CELLS), skeleton)
-    alone, *levels, tenure = np.unravel_index(cells, SKELETON.shape)
-    mine = np.unravel_index(class_of_persons(people)[heads], SKELETON.shape[1:-1])
-    cost = 3.0 * ((people.relgq[heads] != _ALONE)[:, None] != alone)
-    for weight, have, want in zip((4.0, 1.0, 2.0, 2.0), mine, levels, strict=True):
-        apart = np.abs(have[:, None] - want)
-        cost += weight * (apart if weight == 1.0 else apart > 0)
-    cost += 0.1 * jitter[:, None] * tenure
-    rows, columns = linear_sum_assignment(cost)
-    out = np.zeros(len(heads), dtype=np.int64)
-    out[rows] = tenure[columns]
-    return out
-
