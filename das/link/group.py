@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from das.link import householders
-from das.link.fields import Ints, N, household_attributes, type_fields
+from das.link.fields import Ints, N, household_attributes
+from das.link.held import HeldSkeleton
 from das.link.matching import (
     Exchange,
     assigned,
@@ -21,15 +22,11 @@ from das.link.matching import (
 from das.link.members import Filled, filled
 from das.link.people import HomePersons
 from das.link.pool import Pool, PoolTargets
-from das.link.tenures import tenures
 from das.link.trust import Trust
 from das.model.dhc.household_types import ATTRIBUTE
 from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS, LEVEL
 from das.model.frozen import Frozen
-
-#: What it costs that a household has another tenure than its householder.
-_TENURE = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,31 +98,31 @@ def link_group(
     couple = np.full(len(people), N, dtype=np.int64)
     partners = np.flatnonzero(partner_of >= 0)
     couple[partner_of[partners]] = couple_index(people.relgq[partners])
-    tenure = of[TENURE.name]
-    pool = Pool(of[ATTRIBUTE], rng.random(len(homes.cell)), None if skeleton is None else tenure)
+    tenure, drawn = of[TENURE.name], rng.random(len(homes.cell))
+    pool = Pool(of[ATTRIBUTE], drawn, None if skeleton is None else tenure)
     targets = _targets(people, heads, couple[heads], other, skeleton)
     pool.repair(targets)
-    wanted_tenure = None
-    if skeleton is not None:
-        by_couple = np.zeros((N + 1, len(TENURE.levels)), dtype=np.int64)
-        kinds = type_fields()
-        np.add.at(by_couple, (kinds.couple[pool.kind], tenure), kinds.size[pool.kind] > 1)
-        order = rng.permutation(len(heads))
-        wanted_tenure = tenures(people, heads, couple[heads], skeleton, by_couple, order)
+    held = None
     cost = differences(people, heads, couple[heads], pool, of)
-    if wanted_tenure is not None:
-        cost += _TENURE * (tenure[:, None] != wanted_tenure)
     cost += trust.elsewhere * (homes.block[:, None] != people.block[heads])
-    at = assigned(cost - trust.crowded * crowding(people, heads, other, pool))
+    whole = cost
+    if skeleton is not None:
+        order = rng.permutation(len(heads))
+        held = HeldSkeleton(skeleton, heads, couple[heads], order, tenure)
+        whole = cost + held.cost(people, pool, held.tenures(people, pool))
+    at = assigned(whole - trust.crowded * crowding(people, heads, other, pool))
     wanted = features(people, other, pool, of["elderly"], blocks)
-    at = Exchange(at, people.block[heads], couple[heads], cost, wanted).run()
+    at = Exchange(at, people.block[heads], couple[heads], whole, wanted).run()
     fitted(pool, at, people.block[heads], np.bincount(people.block[other], minlength=blocks))
+    if held is None:
+        tenure = tenure[at]
+    else:
+        people, at, tenure = held.settled(people, pool, at, cost)
     pool.families(targets.strangers)
     household = np.full(len(people), -1, dtype=np.int64)
     household[heads] = np.arange(len(heads))
     household[partners] = household[partner_of[partners]]
     full = filled(people, heads, household, pool.kind[at], pool.room[at], of["elderly"][at], trust)
-    tenure = tenure[at] if wanted_tenure is None else wanted_tenure
     return GroupLink(people, full, heads, pool.kind[at], tenure, of[ATTRIBUTE][at])
 
 
@@ -143,19 +140,8 @@ def _targets(
     by_class = np.array([alone])
     if skeleton is not None:
         said = skeleton[: len(skeleton) // 2].reshape(-1, len(TENURE.levels)).sum(axis=0)
-        by_class = shared_out(alone, said)
+        by_class = householders.shared_out(alone, said)
     return PoolTargets(kinds[:N], by_class, others, strangers)
-
-
-def shared_out(total: int, parts: Ints) -> Ints:
-    """Whole numbers with a sum in proportion to some ``parts``.
-
-    >>> shared_out(4, np.array([2, 1, 2])).tolist()
-    [2, 0, 2]
-    """
-    every = parts if parts.any() else np.ones_like(parts)
-    upto = np.rint(np.cumsum(every) * total / every.sum()).astype(np.int64)
-    return np.diff(upto, prepend=0)
 
 
 def renumbered(people: HomePersons, blocks: Ints) -> HomePersons:

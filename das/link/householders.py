@@ -94,11 +94,7 @@ def chosen(people: HomePersons, occupied: Ints, targets: HouseholderTargets) -> 
     alike, group, many = np.unique(key, axis=0, return_inverse=True, return_counts=True)
     group = group.reshape(-1)
     taken = _flow(alike, many, occupied, free, over)
-    order = np.argsort(group, kind="stable")
-    start = np.concatenate([[0], np.cumsum(many)])[:-1]
-    place = np.empty(len(people), dtype=np.int64)
-    place[order] = np.arange(len(people)) - start[group[order]]
-    return np.asarray(place < taken[group])
+    return first_of_each(group, taken, np.arange(len(people)))
 
 
 def _flow(
@@ -150,38 +146,73 @@ def relabelled(people: HomePersons, head: np.ndarray) -> HomePersons:
     return people.labelled(relgq)
 
 
-def living_alone(people: HomePersons, occupied: Ints, skeleton: Ints) -> HomePersons:
-    """The persons with as many householders of each class living alone as the ``skeleton`` has.
+def living_alone(
+    people: HomePersons,
+    occupied: Ints,
+    skeleton: Ints,
+    coupled: np.ndarray | None = None,
+    by_block: Ints | None = None,
+) -> HomePersons:
+    """The persons with as many householders of each class living alone as the ``skeleton`` has, of
+    those who are not ``coupled``, ``(persons,)``; ``by_block``: how many of each block, if known.
 
     A flow sends those of each class to blocks: rather householders who did before. A block with
     other persons than householders has someone who lives with them, and one of few other persons
-    has householders alone."""
-    head = np.flatnonzero(np.isin(people.relgq, HEADS))
-    block, cls = people.block[head], class_of_persons(people)[head]
-    was = (people.relgq[head] == _ALONE).astype(np.int64)
-    alike, group, many = np.unique(
-        np.stack([block, cls, was], axis=1), axis=0, return_inverse=True, return_counts=True
-    )
-    wanted = skeleton[: _CELLS // 2].reshape(-1, TENURES).sum(axis=1)
-    supply = np.minimum(wanted, np.bincount(cls, minlength=WIDTH))
-    blocks, groups = len(occupied), len(many)
+    has householders alone. Where a class has too few, others of the same sex take their place."""
+    alone = people.relgq == _ALONE
+    is_head = alone | (people.relgq == _HEAD_OTHERS)
+    head = np.flatnonzero(is_head if coupled is None else is_head & ~coupled)
+    rows = np.stack([people.block[head], class_of_persons(people)[head], ~alone[head]], axis=1)
+    alike, group, many = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    due = skeleton[: _CELLS // 2].reshape(-1, TENURES).sum(axis=1)
+    most_alone = len(head) if by_block is None else int(by_block.sum())
+    if by_block is not None or due.sum() > most_alone:
+        due = shared_out(most_alone, due)
+    blocks, groups, group = len(occupied), len(many), group.reshape(-1)
     others = np.bincount(people.block, minlength=blocks) - occupied
     least = np.maximum(occupied - others, 0)
     most = np.maximum(np.where(others > 0, occupied - 1, occupied), least)
-    node, place = WIDTH + np.arange(groups), WIDTH + groups + np.arange(blocks)
-    sink, flow, cost = WIDTH + groups + blocks, Flow(), _SCALE * np.ones(blocks)
-    flow.add(alike[:, 1], node, many, 4 * _SCALE * (1 - alike[:, 2]))
+    if by_block is not None:
+        least = most = by_block
+    node, flow = WIDTH + np.arange(groups), Flow()
+    flow.add(alike[:, 1], node, many, 4 * _SCALE * alike[:, 2])
+    first = WIDTH + groups
+    for alike_of, price in ((np.arange(WIDTH) // (WIDTH // 2), 50), (np.zeros(WIDTH), 150)):
+        hub = first + alike_of.astype(np.int64)
+        flow.add(np.arange(WIDTH), hub, due, np.full(WIDTH, price * _SCALE))
+        flow.add(hub[alike[:, 1]], node, many, 4 * _SCALE * alike[:, 2])
+        first = int(hub.max()) + 1
+    entered, place = len(np.concatenate(flow.tail)), first + np.arange(blocks)
+    sink, each = first + blocks, _SCALE * np.ones(blocks)
     flow.add(node, place[alike[:, 0]], many, np.zeros(groups))
     for room, price in ((least, -100), (most - least, 0), (np.full(blocks, _MANY), 100)):
-        flow.add(place, np.full(blocks, sink), room, price * cost)
-    nodes = np.zeros(sink + 1, dtype=np.int64)
-    nodes[:WIDTH] = supply
-    found = flow.solve(nodes, sink)
-    assert found is not None  # every householder can live alone
-    order = np.argsort(group.reshape(-1), kind="stable")
-    start = np.concatenate([[0], np.cumsum(many)])[:-1]
-    rank = np.empty(len(head), dtype=np.int64)
-    rank[order] = np.arange(len(head)) - start[group.reshape(-1)[order]]
+        flow.add(place, np.full(blocks, sink), room, price * each)
+    supply = np.zeros(sink + 1, dtype=np.int64)
+    supply[:WIDTH] = due
+    found = flow.solve(supply, sink)
+    assert found is not None  # no more are due than there are
     relgq = people.relgq.copy()
-    relgq[head] = np.where(rank < found[:groups][group.reshape(-1)], _ALONE, _HEAD_OTHERS)
+    taken = first_of_each(group, found[entered : entered + groups], np.arange(len(head)))
+    relgq[head] = np.where(taken, _ALONE, _HEAD_OTHERS)
     return people.labelled(relgq)
+
+
+def first_of_each(group: Ints, many: Ints, order: Ints) -> np.ndarray:
+    """Whether each member of a ``group`` is among the first ``many`` of it, in the ``order`` of
+    members, ``(members,)``."""
+    by = order[np.argsort(group[order], kind="stable")]
+    size = np.bincount(group, minlength=len(many))
+    rank = np.empty(len(group), dtype=np.int64)
+    rank[by] = np.arange(len(group)) - (np.cumsum(size) - size)[group[by]]
+    return np.asarray(rank < many[group])
+
+
+def shared_out(total: int, parts: Ints) -> Ints:
+    """Whole numbers with a sum, in proportion to some ``parts``.
+
+    >>> shared_out(4, np.array([2, 1, 2])).tolist()
+    [2, 0, 2]
+    """
+    every = parts if parts.any() else np.ones_like(parts)
+    upto = np.rint(np.cumsum(every) * total / every.sum()).astype(np.int64)
+    return np.diff(upto, prepend=0)

@@ -18,6 +18,7 @@ from das.link.counted import unit_counts
 from das.link.couples import matched
 from das.link.fields import Ints, household_attributes
 from das.link.group import GroupHomes, GroupLink, link_group, renumbered, with_householders
+from das.link.householders import living_alone
 from das.link.people import HomePersons, grown_up, households_of
 from das.link.possible import made_possible
 from das.link.skeleton_cells import able
@@ -186,6 +187,9 @@ def _groups(
         partner = couples.partner_of[w]
         inside = np.where(partner < 0, -1, np.searchsorted(w, partner))
         part = part.labelled(couples.relgq[w])
+        if skeleton is not None:
+            coupled = np.isin(np.arange(len(w)), inside)
+            part = living_alone(part, occupied[here], skeleton, coupled)
         out.append((here, link_group(part, inside, home, given.trust, rng, skeleton)))
     return out
 

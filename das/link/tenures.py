@@ -13,7 +13,7 @@ import numpy as np
 
 from das.errors import SolverError
 from das.link.fields import Ints, N
-from das.link.householders import class_of_persons
+from das.link.householders import class_of_persons, first_of_each, shared_out
 from das.link.people import HomePersons
 from das.link.skeleton_cells import RACES, TENURES, WIDTH
 from das.model.dhc.members import HEADS
@@ -42,17 +42,13 @@ def tenures(
     out, left = np.zeros(len(heads), dtype=np.int64), order
     for tenure in range(TENURES - 1, 0, -1):
         rest = by_class[:, : tenure + 1].sum()
-        due = by_class[:, tenure] if rest == len(left) else _scaled(by_class[:, tenure], len(left))
+        due = by_class[:, tenure]
+        if rest != len(left):
+            due = shared_out(int(np.rint(len(left) * due.sum() / max(1, rest))), due)
         chosen = left[_taken(cls[left], kind[left], due, by_kind[:, tenure])]
         out[chosen] = tenure
         left = left[~np.isin(left, chosen)]
     return out
-
-
-def _scaled(due: Ints, most: int) -> Ints:
-    """No more than ``most`` of the householders ``due`` by class."""
-    upto = np.minimum(np.cumsum(due), most)
-    return np.diff(upto, prepend=0)
 
 
 def _taken(cls: Ints, kind: Ints, due: Ints, free: Ints) -> np.ndarray:
@@ -81,9 +77,4 @@ def _taken(cls: Ints, kind: Ints, due: Ints, free: Ints) -> np.ndarray:
     if found is None:
         raise SolverError("more tenures than householders", where="tenures of a block group")
     # what enters a group leaves it by one arc
-    out = found[entered : entered + groups]
-    order = np.argsort(group, kind="stable")
-    start = np.concatenate([[0], np.cumsum(many)])[:-1]
-    rank = np.empty(len(cls), dtype=np.int64)
-    rank[order] = np.arange(len(cls)) - start[group[order]]
-    return np.asarray(rank < out[group])
+    return first_of_each(group, found[entered : entered + groups], np.arange(len(cls)))
