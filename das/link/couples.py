@@ -29,8 +29,6 @@ _AWAY = 8.0
 _OLD = 65
 #: Years that men are older than women in opposite-sex couples.
 _OLDER = 2.0
-#: What it costs that a householder living alone is in a couple.
-_ALONE = 0.5
 _OPPOSITE = (LEVEL["opposite-sex-spouse"], LEVEL["opposite-sex-partner"])
 _SAME = (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"])
 _OTHER = LEVEL["other-nonrelative"]
@@ -57,7 +55,8 @@ class _Matching:
 
     def __init__(self, people: HomePersons, group: Ints, trust: Trust) -> None:
         self.group = group  # of each person
-        self.people, self.relgq, self.new = people, people.relgq.copy(), trust.partner
+        self.people, self.relgq = people, people.relgq.copy()
+        self.new, self.alone = trust.partner, trust.alone
         self.partner_of = np.full(len(people), -1, dtype=np.int64)
         self.taken = np.zeros(len(people), dtype=bool)  # householders in couples
         self.head = np.isin(self.relgq, HEADS)
@@ -96,7 +95,7 @@ class _Matching:
     def _cost(self, heads: Ints, able: Ints, called: int) -> Floats:
         people = self.people
         h, a = heads[:, None], able[None, :]
-        cost = age_gap(people, h, a) + _ALONE * (self.relgq[h] == HEADS[0])
+        cost = age_gap(people, h, a) + self.alone * (self.relgq[h] == HEADS[0])
         cost = cost + 0.2 * (people.cenrace[h] != people.cenrace[a])
         new = np.arange(len(able)) >= called
         return np.asarray(cost + self.new * new[None, :])

@@ -9,7 +9,7 @@ import numpy as np
 
 from das.link import householders
 from das.link.fields import Ints, N, household_attributes
-from das.link.held import HeldSkeleton
+from das.link.held_skeleton import HeldSkeleton
 from das.link.matching import (
     Exchange,
     assigned,
@@ -92,38 +92,44 @@ def link_group(
     .... Persons are householders and partners by ``relgq`` and ``partner_of``. Tenures are those of
     the ``skeleton``, where there is one."""
     of, blocks = household_attributes(homes.cell), int(people.block.max()) + 1
+    heads, other, couple = _roles(people, partner_of)
+    tenure, drawn = of[TENURE.name], rng.random(len(homes.cell))
+    pool = Pool(of[ATTRIBUTE], drawn, None if skeleton is None else tenure)
+    targets = _targets(people, heads, couple, other, skeleton)
+    pool.repair(targets)
+    cost = differences(people, heads, couple, pool, of)
+    cost += trust.elsewhere * (homes.block[:, None] != people.block[heads])
+    kept, whole = None, cost
+    if skeleton is not None:
+        kept = HeldSkeleton(skeleton, heads, couple, rng.permutation(len(heads)), tenure)
+        whole = cost + kept.cost(people, pool, kept.tenures(people, pool))
+    at = assigned(whole - trust.crowded * crowding(people, heads, other, pool))
+    wanted = features(people, other, pool, of["elderly"], blocks)
+    at = Exchange(at, people.block[heads], couple, whole, wanted).run()
+    fitted(pool, at, people.block[heads], np.bincount(people.block[other], minlength=blocks))
+    if kept is None:
+        tenure = tenure[at]
+    else:
+        people, at, tenure = kept.settled(people, pool, at, cost)
+    pool.families(targets.strangers)
+    household = np.full(len(people), -1, dtype=np.int64)
+    household[heads] = np.arange(len(heads))
+    partners = np.flatnonzero(partner_of >= 0)
+    household[partners] = household[partner_of[partners]]
+    full = filled(people, heads, household, pool.kind[at], pool.room[at], of["elderly"][at], trust)
+    return GroupLink(people, full, heads, pool.kind[at], tenure, of[ATTRIBUTE][at])
+
+
+def _roles(people: HomePersons, partner_of: Ints) -> tuple[Ints, np.ndarray, Ints]:
+    """Householders, block by block; who is neither householder nor partner, ``(persons,)``; and the
+    kind of couple of each householder."""
     head = np.isin(people.relgq, HEADS)
-    heads, other = np.flatnonzero(head), ~head & (partner_of < 0)
+    heads = np.flatnonzero(head)
     heads = heads[np.argsort(people.block[heads], kind="stable")]
     couple = np.full(len(people), N, dtype=np.int64)
     partners = np.flatnonzero(partner_of >= 0)
     couple[partner_of[partners]] = couple_index(people.relgq[partners])
-    tenure, drawn = of[TENURE.name], rng.random(len(homes.cell))
-    pool = Pool(of[ATTRIBUTE], drawn, None if skeleton is None else tenure)
-    targets = _targets(people, heads, couple[heads], other, skeleton)
-    pool.repair(targets)
-    held = None
-    cost = differences(people, heads, couple[heads], pool, of)
-    cost += trust.elsewhere * (homes.block[:, None] != people.block[heads])
-    whole = cost
-    if skeleton is not None:
-        order = rng.permutation(len(heads))
-        held = HeldSkeleton(skeleton, heads, couple[heads], order, tenure)
-        whole = cost + held.cost(people, pool, held.tenures(people, pool))
-    at = assigned(whole - trust.crowded * crowding(people, heads, other, pool))
-    wanted = features(people, other, pool, of["elderly"], blocks)
-    at = Exchange(at, people.block[heads], couple[heads], whole, wanted).run()
-    fitted(pool, at, people.block[heads], np.bincount(people.block[other], minlength=blocks))
-    if held is None:
-        tenure = tenure[at]
-    else:
-        people, at, tenure = held.settled(people, pool, at, cost)
-    pool.families(targets.strangers)
-    household = np.full(len(people), -1, dtype=np.int64)
-    household[heads] = np.arange(len(heads))
-    household[partners] = household[partner_of[partners]]
-    full = filled(people, heads, household, pool.kind[at], pool.room[at], of["elderly"][at], trust)
-    return GroupLink(people, full, heads, pool.kind[at], tenure, of[ATTRIBUTE][at])
+    return heads, ~head & (partner_of < 0), couple[heads]
 
 
 def _targets(

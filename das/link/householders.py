@@ -162,25 +162,35 @@ def living_alone(
     alone = people.relgq == _ALONE
     is_head = alone | (people.relgq == _HEAD_OTHERS)
     head = np.flatnonzero(is_head if coupled is None else is_head & ~coupled)
-    rows = np.stack([people.block[head], class_of_persons(people)[head], ~alone[head]], axis=1)
-    alike, group, many = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     due = skeleton[: _CELLS // 2].reshape(-1, TENURES).sum(axis=1)
-    most_alone = len(head) if by_block is None else int(by_block.sum())
-    if by_block is not None or due.sum() > most_alone:
-        due = shared_out(most_alone, due)
-    blocks, groups, group = len(occupied), len(many), group.reshape(-1)
-    others = np.bincount(people.block, minlength=blocks) - occupied
+    if by_block is not None or due.sum() > len(head):
+        due = shared_out(len(head) if by_block is None else int(by_block.sum()), due)
+    others = np.bincount(people.block, minlength=len(occupied)) - occupied
     least = np.maximum(occupied - others, 0)
     most = np.maximum(np.where(others > 0, occupied - 1, occupied), least)
     if by_block is not None:
         least = most = by_block
-    node, flow = WIDTH + np.arange(groups), Flow()
-    flow.add(alike[:, 1], node, many, 4 * _SCALE * alike[:, 2])
+    rows = np.stack([people.block[head], class_of_persons(people)[head], ~alone[head]], axis=1)
+    alike, group, many = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    taken = _alone_flow(alike, many, due, least, most)
+    relgq = people.relgq.copy()
+    chosen_ones = first_of_each(group.reshape(-1), taken, np.arange(len(head)))
+    relgq[head] = np.where(chosen_ones, _ALONE, _HEAD_OTHERS)
+    return people.labelled(relgq)
+
+
+def _alone_flow(alike: Ints, many: Ints, due: Ints, least: Ints, most: Ints) -> Ints:
+    """How many of each group of householders who are alike live alone, ``(groups,)``. A row of
+    ``alike`` has block, class, and whether they have lived with others. ``due`` of each class; the
+    ``least`` and ``most`` of each block."""
+    blocks, groups = len(least), len(many)
+    node, flow, changed = WIDTH + np.arange(groups), Flow(), 4 * _SCALE * alike[:, 2]
+    flow.add(alike[:, 1], node, many, changed)
     first = WIDTH + groups
-    for alike_of, price in ((np.arange(WIDTH) // (WIDTH // 2), 50), (np.zeros(WIDTH), 150)):
-        hub = first + alike_of.astype(np.int64)
+    for similar, price in ((np.arange(WIDTH) // (WIDTH // 2), 50), (np.zeros(WIDTH, int), 150)):
+        hub = first + similar
         flow.add(np.arange(WIDTH), hub, due, np.full(WIDTH, price * _SCALE))
-        flow.add(hub[alike[:, 1]], node, many, 4 * _SCALE * alike[:, 2])
+        flow.add(hub[alike[:, 1]], node, many, changed)
         first = int(hub.max()) + 1
     entered, place = len(np.concatenate(flow.tail)), first + np.arange(blocks)
     sink, each = first + blocks, _SCALE * np.ones(blocks)
@@ -191,10 +201,7 @@ def living_alone(
     supply[:WIDTH] = due
     found = flow.solve(supply, sink)
     assert found is not None  # no more are due than there are
-    relgq = people.relgq.copy()
-    taken = first_of_each(group, found[entered : entered + groups], np.arange(len(head)))
-    relgq[head] = np.where(taken, _ALONE, _HEAD_OTHERS)
-    return people.labelled(relgq)
+    return found[entered : entered + groups]
 
 
 def first_of_each(group: Ints, many: Ints, order: Ints) -> np.ndarray:

@@ -23,7 +23,7 @@ from das.link.people import HomePersons, grown_up, households_of
 from das.link.possible import made_possible
 from das.link.skeleton_cells import able
 from das.link.ties import OccupiedBounds, consistent
-from das.link.trust import PUBLISHED, Trust
+from das.link.trust import ALONE_IS_KNOWN, PUBLISHED, Trust
 from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS
 from das.model.frozen import Frozen
@@ -105,7 +105,7 @@ def tract_seed(seed: bytes, code: bytes) -> bytes:
 def link_tract(given: TractInput) -> LinkedHomes:
     """Link one tract. Raises :class:`InputError` where persons at home have no housing units."""
     blocks, units = len(given.group), unit_counts(given.units)
-    people, moved, occupied = _tied(given)
+    people, moved, occupied = _people_and_units(given)
     home = np.bincount(people.block, minlength=blocks)
     rng = np.random.default_rng(np.frombuffer(given.seed, dtype=np.uint32))
     groups = [
@@ -135,7 +135,7 @@ class TractTies(Frozen):
 def tract_ties(given: TractInput) -> TractTies:
     """Tenures are the published ones; where occupied units of a block group had to change, the most
     common tenure does."""
-    people, _, occupied = _tied(given)
+    people, _, occupied = _people_and_units(given)
     groups, units = int(given.group.max()) + 1, unit_counts(given.units)
     tenure = np.zeros((groups, len(TENURE.levels)), dtype=np.int64)
     np.add.at(tenure, given.group, units["tenure"])
@@ -147,9 +147,9 @@ def tract_ties(given: TractInput) -> TractTies:
     return TractTies(occupied, able(people, len(given.group)), tenure)
 
 
-def _tied(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
-    """The persons at home of a tract, with someone of 15 and over in each block that has any, the
-    numbers of those who changed for it, and the occupied units of each block."""
+def _people_and_units(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
+    """The persons at home of a tract, such that each block that has any has someone of 15 and over;
+    the numbers of those who changed for it; and the occupied units of each block."""
     blocks, units = len(given.group), unit_counts(given.units)
     people, moved = grown_up(
         HomePersons.of(given.persons), given.group, np.zeros(blocks, dtype=np.int64)
@@ -181,7 +181,8 @@ def _groups(
     relgq = people.relgq.copy()
     for w, part in zip(who, parts, strict=True):
         relgq[w] = part.relgq
-    couples = matched(people.labelled(relgq), given.group, given.trust)
+    trust = given.trust if given.skeleton is None else replace(given.trust, alone=ALONE_IS_KNOWN)
+    couples = matched(people.labelled(relgq), given.group, trust)
     out = []
     for here, w, part, home, skeleton in zip(groups, who, parts, homes, of, strict=True):
         partner = couples.partner_of[w]

@@ -58,9 +58,7 @@ def homes(households: Histogram) -> Histogram:
     others = (type_fields().size[of[ATTRIBUTE]] > 1).astype(np.int64)
     levels = (others, *(of[a.name] for a in SKELETON.attributes[1:]))
     cell = np.ravel_multi_index(levels, SKELETON.shape)
-    return Histogram.of(
-        households.units, SKELETON.cells, households.unit, cell, households.count
-    )
+    return Histogram.of(households.units, SKELETON.cells, households.unit, cell, households.count)
 
 
 def able(people: HomePersons, blocks: int) -> Histogram:

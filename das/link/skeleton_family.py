@@ -1,4 +1,5 @@
-r"""The skeleton of the children of one unit: least squares, then integers that their blocks can hold.
+r"""The skeleton of the children of one unit: least squares, then integers that their blocks can
+hold.
 
 Let :math:`y_f` be the householders that file f publishes for child c. The file estimated them from
 measurements of queries q; :math:`q'` is what these say about the skeleton, with the variance
@@ -7,23 +8,22 @@ is how unlikely x is, by all that f measured. The skeleton is
 
 .. math:: \min_{x \ge 0} \sum_c \sum_{f, q} \frac1{v_{fq}} \|Q_q' (x_c - y_{fc})\|^2
           \quad\text{with}\quad \sum_c x_c = p, \quad 1'x_c = o_c, \quad
-          l_{cr} \le \sum_{k \in r} x_{ck} \le u_{cr},
+          \sum_{k \in S} x_{ck} \le \sum_{b \in c} \min(o_b, s_b(S)).
 
-with the parent's integers p, occupied units o, and householders of origin and race r as many as the
-blocks of c can have (theorem 2 of :mod:`das.link.skeleton`):
+Here p are the parent's integers, and o are occupied units. For each set S of classes the last
+constraint is that of theorem 2 (:mod:`das.link.skeleton`): blocks cannot have more householders.
+There are far too many sets. The first solution has none of them. Then the sets that a solution
+violates most are added, one for each child by a minimum cut, until none is violated.
 
-.. math:: u_{cr} = \sum_{b \in c} \min(o_b, s_b(r)), \qquad
-          l_{cr} = \sum_{b \in c} \max(0, o_b - s_b(\text{all but } r)).
+Published tenures of c count as a measurement with a small variance, because three families of sums
+that cross are no network (counterexample C1). Integers are repaired afterwards (:func:`exchanged`).
 
-Published tenures of c count as a measurement with a small variance: three families of sums that
-cross are no network (counterexample C1). Integers are repaired afterwards (:func:`exchanged`).
-
-*Integers* are a flow from the parent's cells to classes of each child, and on to its blocks: a
-block takes :math:`o_b` householders, and no more of a class than it has persons. So every set of
-classes keeps its bound, not one at a time, and the next level has a split again (theorem 2). Prices
-keep the sums that both files know well (:mod:`das.rounding.prices`). A unit of many blocks has units
-of a lower level in their stead, whose bounds are the sums of those of blocks. These are necessary
-and not sufficient. Where integers do not exist, the children are free of the parent's cells."""
+*Integers* are a flow from the parent's cells to classes of each child, and on to its blocks. A
+block takes :math:`o_b` householders, and no more of a class than it has persons. So all sets of
+classes keep their bounds together, and the next level has a split again (theorem 2). Prices keep
+the sums that both files know well (:mod:`das.rounding.prices`). A unit of very many blocks has units
+of a lower level instead, whose bounds are the sums of those of blocks. These are necessary and not
+sufficient. Where no integers exist, the children are free of the parent's cells, and say so."""
 
 from __future__ import annotations
 
@@ -124,12 +124,23 @@ class SkeletonFamily(Frozen):
     def solved(self) -> SolvedSkeleton:
         """The children's cells. Raises :class:`InfeasibleError` where their blocks contradict
         themselves."""
+        if (self.holders.most.sum(axis=1) < self.holders.total).any():
+            raise InfeasibleError(
+                "a block has more occupied units than persons of 15 and over", where="skeleton"
+            )
+        if self.parent is None or not self._fits(self.parent):
+            found = replace(self, parent=None)._solved()
+            return replace(found, free=self.parent is not None)
         try:
             return self._solved()
-        except InfeasibleError:
-            if self.parent is None:
-                raise
-        return replace(replace(self, parent=None)._solved(), free=True)
+        except InfeasibleError:  # of units with bounds of blocks that are not sufficient
+            return replace(replace(self, parent=None)._solved(), free=True)
+
+    def _fits(self, parent: Ints) -> bool:
+        """Whether the holders can have the householders of a parent (theorem 2)."""
+        classes = np.bincount(class_of(np.arange(SKELETON.cells)), parent, WIDTH).astype(np.int64)
+        held = SplitProblem(classes, self.holders.total, self.holders.most)
+        return bool(classes.sum() == self.holders.total.sum()) and held.violated() is None
 
     def _solved(self) -> SolvedSkeleton:
         cell, out = self._cells(), np.zeros((len(self.total), SKELETON.cells), dtype=np.int64)
@@ -212,26 +223,38 @@ def exchanged(n: Ints, x: Floats, tenure: Ints, *, alone: bool) -> None:
     nothing else. So classes and the parent's cells stay. ``alone``: without a parent, a child
     changes tenures by itself. The exchange that is the nearest to ``x`` is made first; where none
     is left, a difference stays."""
-    of, at = (a.reshape(len(n), -1, TENURES) for a in (n, x))
+    of, at = n.reshape(len(n), -1, TENURES), x.reshape(len(n), -1, TENURES)
     while True:
         over = of.sum(axis=1) - tenure
-        child, t = np.unravel_index(np.argmax(over), over.shape)
+        child, t = (int(i) for i in np.unravel_index(np.argmax(over), over.shape))
         if over[child, t] <= 0:
             return
-        best: tuple[float, int, int, int] | None = None
-        for to in np.flatnonzero(over[child] < 0).tolist():
-            mine = _worse(of[child], at[child], int(t), to)
-            for other in [int(child)] if alone else np.flatnonzero(over[:, t] < 0).tolist():
-                cost = mine if alone else mine + _worse(of[other], at[other], to, int(t))
-                k = int(np.argmin(cost))
-                if best is None or cost[k] < best[0]:
-                    best = float(cost[k]), k, to, other
-        if best is None or not np.isfinite(best[0]):
+        others = [child] if alone else np.flatnonzero(over[:, t] < 0).tolist()
+        tried = [
+            _nearest_exchange(of, at, child, other, t, to)
+            for to in np.flatnonzero(over[child] < 0).tolist()
+            for other in others
+        ]
+        cost, other, kind, to = min(tried, default=(np.inf, 0, 0, 0))
+        if not np.isfinite(cost):
             return
-        _, k, to, other = best
-        of[child, k, [t, to]] += [-1, 1]
-        if not alone:
-            of[other, k, [t, to]] += [1, -1]
+        of[child, kind, t] -= 1
+        of[child, kind, to] += 1
+        if other != child:
+            of[other, kind, t] += 1
+            of[other, kind, to] -= 1
+
+
+def _nearest_exchange(
+    n: Ints, x: Floats, child: int, other: int, t: int, to: int
+) -> tuple[float, int, int, int]:
+    """The best exchange of a householder of tenure ``t`` for one of another child: how much further
+    from ``x`` it is, the other child, the kind of both, and the other tenure."""
+    cost = _worse(n[child], x[child], t, to)
+    if other != child:
+        cost = cost + _worse(n[other], x[other], to, t)
+    kind = int(np.argmin(cost))
+    return float(cost[kind]), other, kind, to
 
 
 def _worse(n: Ints, x: Floats, source: int, to: int) -> Floats:

@@ -7,7 +7,6 @@ What blocks can hold goes up first: sums over blocks of :math:`\min(o_b, s_b(\cd
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,9 +32,9 @@ _MOST_PAIRS = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class SkeletonTies(Frozen):
-    """What the skeleton keeps: ``occupied`` units of each block, ``(blocks,)``, the persons at home
-    of 15 and over by class, ``able``, ``(blocks, 252)``, and households by ``tenure`` of the units
-    above blocks, ``(groups, 3)``, as many as these have occupied units. ``spine``: the tree."""
+    """What the skeleton keeps. ``occupied``: units of each block, ``(blocks,)``. ``able``: persons
+    at home of 15 and over by class, ``(blocks, 252)``. ``tenure``: households by tenure of the units
+    above blocks, ``(groups, 3)``, as many as occupied units. ``spine``: the tree."""
 
     spine: Spine
     occupied: Ints
@@ -86,10 +85,7 @@ class PublishedFile(Frozen):
 
 
 def families(
-    files: Sequence[PublishedFile],
-    ties: SkeletonTies,
-    level: str,
-    parents: Histogram | None,
+    files: Sequence[PublishedFile], ties: SkeletonTies, level: str, parents: Histogram | None
 ) -> Iterator[SkeletonFamily]:
     """The problems of a level, in order. ``parents``: the skeleton of the level above, ``None`` for
     the root."""

@@ -21,7 +21,6 @@ from das.link.counted import age_class, race7
 from das.link.fields import Ints, type_fields
 from das.link.skeleton_cells import SKELETON, TENURES
 from das.model.dhc.household_types import ATTRIBUTE
-from das.model.dhc.households import DHCH
 from das.model.dhc.members import HEADS
 from das.model.dhc.persons import DHCP
 from das.model.frozen import Frozen
@@ -81,7 +80,7 @@ def evidence(
     found = []
     for name, variance in variances.items():
         asked = schema.query(name)
-        if (query := told(schema, asked, levels)) is None:
+        if (query := sum_of(schema, asked, levels)) is None:
             continue
         measured = len(np.unique(unit * asked.answers + asked.at(cell)))
         sums = len(np.unique(unit * query.answers + query.at(skeleton)))
@@ -100,7 +99,7 @@ def _skeleton_cells(schema: Schema, levels: Mapping[str, tuple[str, Ints]], cell
     return np.asarray(np.ravel_multi_index(tuple(named), SKELETON.shape))
 
 
-def told(schema: Schema, asked: Query, levels: Mapping[str, tuple[str, Ints]]) -> Query | None:
+def sum_of(schema: Schema, asked: Query, levels: Mapping[str, tuple[str, Ints]]) -> Query | None:
     """The finest query of the skeleton whose answers are sums of those of ``asked``; ``None`` if
     these also count persons who are no householders."""
     groupings = {a.name: Grouping.total(a.name, a.levels) for a in SKELETON.attributes}

@@ -21,7 +21,6 @@ from das.model.histogram import Histogram
 from das.model.plan import Plan
 from das.model.spine import Spine
 from das.spec import DhcSpec
-from das.spec.dhc import HOUSEHOLDS, PERSONS
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,7 @@ def joint_skeleton(
     files = [
         PublishedFile(u.schema, counts[u.name].upward(spine), _variances(u.plan, spine))
         for u in spec.universes
-        if u.name in (PERSONS, HOUSEHOLDS)
+        if u.housed or u.rests_on
     ]
     parts = list(in_order(pool, tract_ties, todo))
     ties = SkeletonTies(
@@ -62,16 +61,15 @@ def joint_skeleton(
         above = spine.levels[max(0, spine.index(level) - 1)]
         progress.stage(f"householders: {level}", spine.units(level))
         here = []
-        for part in in_order(pool, SkeletonFamily.solved, families(files, ties, level, out.get(above))):
+        for part in in_order(
+            pool, SkeletonFamily.solved, families(files, ties, level, out.get(above))
+        ):
             here.append(part)
             progress.advance(part.counts.units)
         out[level] = Histogram.concatenate([p.counts for p in here])
         solved += here
     return JointSkeleton(
-        out,
-        len(solved),
-        sum(p.free for p in solved),
-        sum(p.certificate.inaccurate for p in solved),
+        out, len(solved), sum(p.free for p in solved), sum(p.certificate.inaccurate for p in solved)
     )
 
 
