@@ -30,6 +30,7 @@ from das.model.schema import Schema
 from das.model.universe import Universe
 from das.release.coverage import COVERAGE, wide
 from das.release.opened import OpenedRelease
+from das.threads import one_thread
 
 Ints = NDArray[np.int64]
 Masks = NDArray[np.bool_]
@@ -44,6 +45,7 @@ class Intervals:
     coverage: float = COVERAGE
     _levels: dict[str, LevelMargins] = field(default_factory=dict, repr=False)
 
+    @one_thread()
     def read(
         self,
         level: str,

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from das.accounting.document import Invariant, Line, Statement
 from das.engine import Progress, executor
 from das.errors import UserError
-from das.estimate.outer import RefinedEstimates
+from das.estimate.outer import OuterEstimates
 from das.files.release import fixed_counts, statement
 from das.files.release.adoption import adopt, check_taken
 from das.files.run import run_directory
@@ -31,6 +31,7 @@ from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify import dhc
 from das.release.verify.layout import check_layout
+from das.release.verify.places import check_places
 from das.release.verify.published import check_published_dhc
 from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
@@ -46,18 +47,18 @@ _SHARES = (
 )
 #: Answers of the finest counts that are held fixed: no query with more follows from them.
 _MOST_KNOWN = 2016
-_TREE = (
-    "it stands on the tree of tabulation of the redistricting release that it rests on: plan the"
-    " configuration of that, whose counts all areas here add up to"
+_AREAS = (
+    "totals of areas are those of the redistricting release that it rests on: plan the"
+    " configuration of that. For ages in areas set geography.targets here, too (docs/areas.md)"
 )
 
 
 class PublicDhc:
     title = "the DHC"
+    optimised_from: Literal["tree", "release"] = "release"
     cannot: Mapping[str, str] = {
         "plan --margin": _SHARES,
-        "plan --areas": _TREE,
-        "spine": _TREE,
+        "plan --areas": _AREAS,
         "estimate --set": "only what was measured on demand for its outer passes can be known: leave it out",
         "risk": (
             "its models of an intruder are of counts that were measured whole: `das risk report` on"
@@ -114,6 +115,7 @@ class PublicDhc:
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         opened = open_dhc(release)
+        check_places(opened.trees, release)
         dhc.check_counts(opened, wording.said)
         check_dictionary(release, wording, dhc_dictionary.text(opened))
         return wording.said.outside
@@ -141,7 +143,7 @@ class PublicDhc:
         check_taken(release, digests(into.release), privacy)
         name = opened.spec.run.name
         privacy = seal(into.release, privacy, name)  # the page of the release refers to its page
-        done: dict[str, RefinedEstimates] = {}
+        done: dict[str, OuterEstimates] = {}
         with stages("estimate"), executor(workers) as pool:
             for u in opened.spec.universes:
                 done[u.name] = opened.estimate(u, opened.source(u), done, pool, progress)
