@@ -97,7 +97,7 @@ class Pool:
         order = np.argsort(far + self.jitter[where], kind="stable")[:many]
         order = order[far[order] < _FAR]
         self.kind[where[order]] = best[order]
-        self.extra[where[order]] = 0
+        self.extra[where[order]] *= type_fields().size[best[order]] == LARGEST
         return len(order)
 
     def _couples(self, wanted: Ints) -> None:
