@@ -33,12 +33,15 @@ from das.model.spine import Spine
 from das.release import dhc_files
 from das.release.agreement import agreement_of_counts
 from das.release.dhc import open_dhc
-from das.release.linking import linked_counts, places
+from das.release.linking import LinkOptions, linked_counts, places
 
 LEVELS = ("County", "Tract", "Block_Group", "Block")
 TREE = 'geography.levels=["State", "County", "Tract", "Block_Group", "Block"]'
 #: Tables whose errors are shown, besides means.
-SHOWN = ("P17", "PCT8", "PCT9", "PCT14", "PCT15", "HCT2", "H9", "H13", "P16", "P19", "P21")
+SHOWN = (
+    *("P17", "PCT8", "PCT9", "PCT14", "PCT15", "HCT2", "H6", "H7", "H9", "H10", "H12", "H13"),
+    *("P16", "P19", "P21"),
+)
 Lowest = Mapping[str, Histogram]
 
 
@@ -48,6 +51,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a folder for the runs, used again if there")
+    parser.add_argument("--separate", action="store_true", help="without the skeleton")
     given = parser.parse_args()
     figures, data = Figures("linked"), given.data or shared_data(BRISTOL)
     if data is None:
@@ -56,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = given.keep or Path(made)
         _runs(data, folder, given.seed)
-        _measure(figures, folder, given.workers)
+        _measure(figures, folder, given.workers, LinkOptions(skeleton=not given.separate))
 
 
 def _runs(data: Path, folder: Path, seed: int) -> None:
@@ -79,13 +83,13 @@ def _runs(data: Path, folder: Path, seed: int) -> None:
         )
 
 
-def _measure(figures: Figures, folder: Path, workers: int) -> None:
+def _measure(figures: Figures, folder: Path, workers: int, options: LinkOptions) -> None:
     opened = open_dhc(folder / "dhc" / "release")
     published = dhc_files.read_counts(opened.folder, opened.spine)
     truth = _records(folder / "records", opened.spine)
     began, cpu = perf_counter(), process_time()
     with executor(workers) as pool:
-        linked = linked_counts(opened.spine, published, pool, 0, Silent())
+        linked = linked_counts(opened, published, pool, Silent(), options)
     seconds, cpu = perf_counter() - began, process_time() - cpu
     figures(
         "linking",
