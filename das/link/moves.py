@@ -44,7 +44,7 @@ _AWAY = 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class Moves(Frozen):
+class HouseholdMoves(Frozen):
     """``homes`` that change, ``(moves, 2)``, the second -1 where none; their ``counts``, ``tenure``
     and householders, ``heads``, after it; ``persons`` who change, -1 where none, with the
     relationships ``labels`` and households ``to``; and what a move costs in plausibility, ``cost``,
@@ -61,8 +61,8 @@ class Moves(Frozen):
     cost: Floats
     whole: bool = False
 
-    def some(self, which: Ints) -> Moves:
-        return Moves(**{k: x if k == "whole" else x[which] for k, x in vars(self).items()})
+    def some(self, which: Ints) -> HouseholdMoves:
+        return HouseholdMoves(**{k: x if k == "whole" else x[which] for k, x in vars(self).items()})
 
 
 def _of_persons(
@@ -73,10 +73,10 @@ def _of_persons(
     labels: tuple[Ints, Ints],
     to: tuple[Ints, Ints],
     cost: Floats,
-) -> Moves:
+) -> HouseholdMoves:
     """Moves of one or two persons, after which households have other ``counts``."""
     both = np.stack(homes, 1)
-    return Moves(
+    return HouseholdMoves(
         both,
         np.stack(counts, 1),
         of.tenure[both],
@@ -90,13 +90,13 @@ def _of_persons(
 
 def _of_households(
     of: LinkedTract, i: Ints, j: Ints, counts: Ints, tenure: Ints, cost: Floats, whole: bool
-) -> Moves:
+) -> HouseholdMoves:
     """Moves of two households and no single person."""
     both, none = np.stack([i, j], 1), np.full((len(i), 2), -1)
-    return Moves(both, counts, tenure, of.head[both], none, none, none, cost, whole)
+    return HouseholdMoves(both, counts, tenure, of.head[both], none, none, none, cost, whole)
 
 
-def relabelled(of: LinkedTract) -> Moves:
+def relabelled(of: LinkedTract) -> HouseholdMoves:
     """Another relationship for someone who is no householder."""
     who = of.others
     label, was = np.arange(FIRST, RELATIONS), of.relgq[who]
@@ -112,7 +112,7 @@ def relabelled(of: LinkedTract) -> Moves:
     return _of_persons(of, (h, none), (counts, counts), (person, none), (to, none), (h, none), cost)
 
 
-def tenures(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def tenures(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """Two households of a block group exchange tenures."""
     i, j = of.pairs_of_homes(rng, tries, of.group)
     keep = of.tenure[i] != of.tenure[j]
@@ -122,7 +122,7 @@ def tenures(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     return _of_households(of, i, j, of.counts[both], of.tenure[crossed], cost, False)
 
 
-def joined(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def joined(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """A member joins another household of the block, in the same or in another relationship."""
     p = np.repeat(of.others[of.relgq[of.others] >= MEMBER], tries)
     h, to = of.home[p], of.random_home(rng, of.block[of.home[p]])
@@ -137,7 +137,7 @@ def joined(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     return _of_persons(of, (h, to), counts, (p, none), (label, none), (to, none), cost)
 
 
-def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """Two persons of a block change households, each with their relationship or that of the
     other. Partners take the other's."""
     same = np.isin(of.relgq[of.others], _SAME)
@@ -165,7 +165,7 @@ def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     return _of_persons(of, (h, k), counts, (p, q), (new_p, new_q), (k, h), cost)
 
 
-def swapped(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def swapped(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """Two householders of a block exchange all members except partners."""
     i, j = of.pairs_of_homes(rng, tries, of.block)
     core = of.core()
@@ -177,7 +177,7 @@ def swapped(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     return _of_households(of, i, j, counts, tenure, np.zeros(len(i)), True)
 
 
-def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """A householder changes places and relationships with their partner, or with someone of another
     household of the block."""
     h = np.repeat(np.arange(len(of.head)), tries)
@@ -207,10 +207,12 @@ def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     )
     heads = np.stack([q, of.head[k]], 1)
     good = np.flatnonzero(cost < WRONG)
-    return Moves(**{**vars(made), "heads": heads}).some(good)
+    return HouseholdMoves(**{**vars(made), "heads": heads}).some(good)
 
 
-def best(of: LinkedTract, moves: Moves, prices: tuple[Floats, Floats], least: float) -> Moves:
+def best(
+    of: LinkedTract, moves: HouseholdMoves, prices: tuple[Floats, Floats], least: float
+) -> HouseholdMoves:
     """The moves that gain more than ``least``, by their prices, the best first; of those that begin
     with a household a few."""
     gain = moves.cost.copy()
