@@ -5,9 +5,9 @@ the families that they measure well. The distance of a link from them is
 
 .. math:: J = \sum_u \sum_f w_{uf} (x_{uf} - y_{uf})^2,
 
-over the tract and its block groups :math:`u` and the cells :math:`f` of all families, with what is
-linked :math:`x`, what is published :math:`y`, and :math:`w` in proportion to the inverse variance
-of the plan's answers. Where both files have measured the same, such as couples, two families weigh
+over the tract and its block groups :math:`u` and the cells :math:`f` of all families. Linked
+counts are :math:`x`, published ones :math:`y`, and :math:`w` is in proportion to the inverse
+variance of the plan's answers. Where both files have measured the same, such as couples, two families weigh
 against each other. Then the least distance is at the mean with inverse variances as weights.
 
 Adding one to a cell changes :math:`J` by :math:`w (2 (x - y) + 1)`. These are the *prices* at which
