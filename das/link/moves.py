@@ -44,7 +44,7 @@ _AWAY = 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class Moves(Frozen):
+class HouseholdMoves(Frozen):
     """``homes`` that change, ``(moves, 2)``, the second -1 where none; their ``counts``, ``tenure``
     and householders, ``heads``, after it; ``persons`` who change, -1 where none, with the
     relationships ``labels`` and households ``to``; and what a move costs in plausibility, ``cost``,
@@ -61,8 +61,8 @@ class Moves(Frozen):
     cost: Floats
     whole: bool = False
 
-    def some(self, which: Ints) -> Moves:
-        return Moves(**{k: x if k == "whole" else x[which] for k, x in vars(self).items()})
+    def some(self, which: Ints) -> HouseholdMoves:
+        return HouseholdMoves(**{k: x if k == "whole" else x[which] for k, x in vars(self).items()})
 
 
 def _of_persons(
@@ -73,10 +73,10 @@ def _of_persons(
     labels: tuple[Ints, Ints],
     to: tuple[Ints, Ints],
     cost: Floats,
-) -> Moves:
+) -> HouseholdMoves:
     """Moves of one or two persons, after which households have other ``counts``."""
     both = np.stack(homes, 1)
-    return Moves(
+    return HouseholdMoves(
         both,
         np.stack(counts, 1),
         of.tenure[both],
@@ -90,13 +90,13 @@ def _of_persons(
 
 def _of_households(
     of: LinkedTract, i: Ints, j: Ints, counts: Ints, tenure: Ints, cost: Floats, whole: bool
-) -> Moves:
+) -> HouseholdMoves:
     """Moves of two households and no single person."""
     both, none = np.stack([i, j], 1), np.full((len(i), 2), -1)
-    return Moves(both, counts, tenure, of.head[both], none, none, none, cost, whole)
+    return HouseholdMoves(both, counts, tenure, of.head[both], none, none, none, cost, whole)
 
 
-def relabelled(of: LinkedTract) -> Moves:
+def relabelled(of: LinkedTract) -> HouseholdMoves:
     """Another relationship for someone who is no householder."""
     who = of.others
     label, was = np.arange(FIRST, RELATIONS), of.relgq[who]
@@ -112,7 +112,7 @@ def relabelled(of: LinkedTract) -> Moves:
     return _of_persons(of, (h, none), (counts, counts), (person, none), (to, none), (h, none), cost)
 
 
-def tenures(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def tenures(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """Two households of a block group exchange tenures."""
     i, j = of.pairs_of_homes(rng, tries, of.group)
     keep = of.tenure[i] != of.tenure[j]
@@ -122,7 +122,7 @@ def tenures(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     return _of_households(of, i, j, of.counts[both], of.tenure[crossed], cost, False)
 
 
-def joined(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def joined(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """A member joins another household of the block, in the same or in another relationship."""
     p = np.repeat(of.others[of.relgq[of.others] >= MEMBER], tries)
     h, to = of.home[p], of.random_home(rng, of.block[of.home[p]])
@@ -130,14 +130,15 @@ def joined(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     size = of.counts[:, SIZE]
     keep = (to != h) & possible_labels()[label, of.age[p]]
     keep &= (size[to] < _MOST) | (size[h] > size[to] + 1)
-    p, h, to, label = p[keep], h[keep], to[keep], label[keep]
-    cost = of.becoming(p, to, label) - of.implausible(p, h, of.relgq[p])
+    new = of.becoming(p, to, label)
+    p, h, to, label, new = (x[keep & (new < WRONG)] for x in (p, h, to, label, new))
+    cost = new - of.implausible(p, h, of.relgq[p])
     con, cls, none = contributions(), of.cls[p], np.full(len(p), -1)
     counts = (of.counts[h] - con[of.relgq[p], cls], of.counts[to] + con[label, cls])
     return _of_persons(of, (h, to), counts, (p, none), (label, none), (to, none), cost)
 
 
-def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """Two persons of a block change households, each with their relationship or that of the
     other. Partners take the other's."""
     same = np.isin(of.relgq[of.others], _SAME)
@@ -152,10 +153,11 @@ def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
         for a, b in ((was_q, was_p), (was_p, was_q))
     )
     keep = possible_labels()[new_p, of.age[p]] & possible_labels()[new_q, of.age[q]]
-    p, q, h, k, was_p, was_q, new_p, new_q = (
-        x[keep] for x in (p, q, h, k, was_p, was_q, new_p, new_q)
+    one, two = of.implausible(p, k, new_p), of.implausible(q, h, new_q)
+    keep &= (one < WRONG) & (two < WRONG)
+    p, q, h, k, was_p, was_q, new_p, new_q, cost = (
+        x[keep] for x in (p, q, h, k, was_p, was_q, new_p, new_q, one + two)
     )
-    cost = of.implausible(p, k, new_p) + of.implausible(q, h, new_q)
     cost -= of.implausible(p, h, was_p) + of.implausible(q, k, was_q)
     con, a, b = contributions(), of.cls[p], of.cls[q]
     counts = (
@@ -165,7 +167,7 @@ def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     return _of_persons(of, (h, k), counts, (p, q), (new_p, new_q), (k, h), cost)
 
 
-def swapped(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def swapped(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """Two householders of a block exchange all members except partners."""
     i, j = of.pairs_of_homes(rng, tries, of.block)
     core = of.core()
@@ -177,7 +179,7 @@ def swapped(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     return _of_households(of, i, j, counts, tenure, np.zeros(len(i)), True)
 
 
-def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
+def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMoves:
     """A householder changes places and relationships with their partner, or with someone of another
     household of the block."""
     h = np.repeat(np.arange(len(of.head)), tries)
@@ -187,11 +189,11 @@ def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
     keep &= of.fits(q, h) & possible_labels()[of.relgq[q], of.age[of.head[h]]]
     h, q = h[keep], q[keep]
     p, k, label, same = of.head[h], of.home[q], of.relgq[q], of.home[q] == h
-    cost = of.implausible(p, k, label, np.where(same, q, of.head[k]))
-    cost -= of.implausible(q, k, label)
-    other = np.where((partner[h] >= 0) & ~same, partner[h], q)  # whose householder changes
-    left = of.implausible(other, h, of.relgq[other], q) - of.implausible(other, h, of.relgq[other])
-    cost += np.where(other == q, 0.0, left)
+    other = np.where(same, -1, partner[h])  # whose householder changes
+    one = of.implausible(p, k, label, np.where(same, q, of.head[k]))
+    two = np.where(other < 0, 0.0, of.implausible(other, h, of.relgq[other], q))
+    cost = one + two - of.implausible(q, k, label)
+    cost -= np.where(other < 0, 0.0, of.implausible(other, h, of.relgq[other]))
     con, a, b = contributions(), of.cls[p], of.cls[q]
     there = con[label, a] - con[label, b]
     here = of.counts[h] - con[HEADS[1], a] + con[HEADS[1], b] + same[:, None] * there
@@ -206,11 +208,13 @@ def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> Moves:
         cost,
     )
     heads = np.stack([q, of.head[k]], 1)
-    good = np.flatnonzero(cost < WRONG)
-    return Moves(**{**vars(made), "heads": heads}).some(good)
+    good = np.flatnonzero((one < WRONG) & (two < WRONG))
+    return HouseholdMoves(**{**vars(made), "heads": heads}).some(good)
 
 
-def best(of: LinkedTract, moves: Moves, prices: tuple[Floats, Floats], least: float) -> Moves:
+def best(
+    of: LinkedTract, moves: HouseholdMoves, prices: tuple[Floats, Floats], least: float
+) -> HouseholdMoves:
     """The moves that gain more than ``least``, by their prices, the best first; of those that begin
     with a household a few."""
     gain = moves.cost.copy()

@@ -14,7 +14,7 @@ import numpy as np
 from das.link import moves
 from das.link.fields import Ints
 from das.link.linked_tract import MEMBER, LinkedTract
-from das.link.moves import Moves
+from das.link.moves import HouseholdMoves
 from das.link.totals import CELLS, person_index
 
 #: The least gain of a move; a sweep with fewer moves than one for so many households is the last.
@@ -32,7 +32,7 @@ def steered(of: LinkedTract, rng: np.random.Generator, sweeps: int) -> None:
             break
 
 
-def made(of: LinkedTract, found: Moves) -> int:
+def made(of: LinkedTract, found: HouseholdMoves) -> int:
     """Make the moves that gain, the best first; returns how many. A household changes once."""
     good = moves.best(of, found, of.prices(), LEAST)
     index, now, then = _cells(of, good)
@@ -83,7 +83,7 @@ class _Chosen:
         return True
 
 
-def _cells(of: LinkedTract, good: Moves) -> tuple[Ints, Ints, Ints]:
+def _cells(of: LinkedTract, good: HouseholdMoves) -> tuple[Ints, Ints, Ints]:
     """The cells of households after moves, ``(moves, 2, families)``, and all cells that change,
     ``(moves, cells)``, before and after."""
     index, now, then = [], [], []
@@ -100,7 +100,7 @@ def _cells(of: LinkedTract, good: Moves) -> tuple[Ints, Ints, Ints]:
     return np.stack(index, 1), np.concatenate(now, 1), np.concatenate(then, 1)
 
 
-def _apply(of: LinkedTract, chosen: Moves, index: Ints) -> None:
+def _apply(of: LinkedTract, chosen: HouseholdMoves, index: Ints) -> None:
     """Change households and persons by moves, none of which touches another's."""
     for s in (0, 1):
         there = chosen.homes[:, s] >= 0

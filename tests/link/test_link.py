@@ -222,7 +222,8 @@ def test_random_small_blocks_always_have_a_link(seed: int) -> None:
     people, homes, units = of["persons"], of["households"], of["units"]
     block = np.where(people.unit < 3, move[people.cell % 9], people.unit)
     persons = Histogram.of(9, people.cells, block, people.cell, people.count)
-    linked = worlds.linked({"persons": persons, "households": homes, "units": units})
+    counts = {"persons": persons, "households": homes, "units": units}
+    linked = worlds.linked(counts, trust=Trust(sweeps=1))
     assert not violated(linked.counts)
 
 

@@ -100,7 +100,7 @@ def test_moves_of_each_kind_lower_the_distance(tract: LinkedTract, kind: str) ->
     foretold."""
     rng = np.random.default_rng(2)
     found = moves.relabelled(tract) if kind == "relabelled" else getattr(moves, kind)(tract, rng, 9)
-    found = moves.Moves(**{**vars(found), "cost": np.zeros(len(found.cost))})
+    found = moves.HouseholdMoves(**{**vars(found), "cost": np.zeros(len(found.cost))})
     wanted, before = held(tract) - tract.over[:, :CELLS], tract.distance
     many = made(tract, found)
     assert many
