@@ -48,6 +48,7 @@ _AXES = {
     "race": 7,
     "owned": 2,
     "tenure": 3,
+    "large": 5,
     "couple": 5,
     "partner": 3,
     "own": 4,
@@ -76,6 +77,7 @@ _HEADS: tuple[tuple[tuple[str, ...], float], ...] = (
     (("alone", "sex", "old head"), 1.0),
     (("sex", "age"), 0.5),
 )
+<<<<<<< /tmp/me/a.py
 #: Of householders as both files measured them together, where they did. Other families of what
 #: the skeleton counts are asked of it, too.
 _SKELETON: tuple[tuple[tuple[str, ...], float], ...] = (
@@ -85,6 +87,14 @@ _SKELETON: tuple[tuple[tuple[str, ...], float], ...] = (
 )
 _FAMILIES = (*_HOUSEHOLDS, *_HEADS, *_SKELETON)
 _OF_HEADS = slice(len(_HOUSEHOLDS), len(_HOUSEHOLDS) + len(_HEADS))
+=======
+#: Very large households by tenure, which no file tells apart: see :meth:`Totals.with_large`.
+_LARGE = (("large", "tenure"), 0.5)
+_FAMILIES = (*_HOUSEHOLDS, *_HEADS, _LARGE)
+#: Sizes where the classes of very large households begin.
+_BEYOND = (8, 9, 11, 15)
+MEMBERS = "members"
+>>>>>>> /tmp/me/c.py
 #: Persons by relationship and whether under 18, children by age, and the old.
 _LABELS, _CHILDREN, _SENIORS = 1.0, 0.3, 1.0
 #: The weight of a block group's cell next to that of its tract.
@@ -109,6 +119,16 @@ class Totals(Frozen):
         wanted[0] += by
         return Totals(wanted, self.weight)
 
+    def with_large(self, held: Floats) -> Totals:
+        """With targets of very large households: how much larger than 7 they are does not depend on
+        tenure. ``held``: what is linked, of the shape of ``wanted``. Block groups have none."""
+        wanted, weight = self.wanted.copy(), self.weight.copy()
+        of_seven = wanted[0, _starts()[_SIZES] :][: 7 * 3].reshape(7, 3)[-1] + 1e-9
+        many = held[0, _large()].sum(axis=1, keepdims=True)
+        wanted[0, _large()] = many * of_seven / of_seven.sum()
+        weight[1:, _large()] = 0.0
+        return Totals(wanted, weight)
+
 
 def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
     """The level of each axis, from attributes of ``dhch``; any shape."""
@@ -121,6 +141,7 @@ def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
         "hisp": of["hisp"],
         "race": of["race"],
         "tenure": of[TENURE.name],
+        "large": np.searchsorted(_BEYOND, of.get(MEMBERS, size), side="right"),
         "owned": np.where(of[TENURE.name] == 2, 1, 0),
         "couple": couple,
         "partner": np.where(couple == N, 2, np.where(couple <= MS, 0, 1)),
@@ -139,6 +160,14 @@ def _starts() -> list[int]:
     return np.cumsum([0, *cells]).tolist()
 
 
+_SIZES = [axes for axes, _ in _HOUSEHOLDS].index(("size", "tenure"))
+
+
+def _large() -> Ints:
+    """The cells of very large households, ``(classes, tenures)``."""
+    return np.arange(_starts()[-2], _starts()[-1]).reshape(-1, 3)
+
+
 #: Where the cells of persons begin.
 _PERSONS_AT = _starts()[-1]
 _CHILD_AT = _PERSONS_AT + 2 * RELATIONS
@@ -153,10 +182,17 @@ def household_index(of: Mapping[str, Ints]) -> Ints:
     return _cells(_axes(of), slice(None))
 
 
+<<<<<<< /tmp/me/a.py
 def _cells(levels: Mapping[str, Ints], families: slice) -> Ints:
     """The cells in some of the families, ``(..., families)``."""
     out = []
     for (axes, _), start in zip(_FAMILIES[families], _starts()[families], strict=False):
+=======
+def _cells(levels: Mapping[str, Ints], which: slice) -> Ints:
+    """The cells in some of the families, ``(..., families)``."""
+    out = []
+    for (axes, _), start in zip(_FAMILIES[which], _starts()[:-1][which], strict=True):
+>>>>>>> /tmp/me/c.py
         at = np.zeros_like(levels["sex"])
         for axis in axes:
             at = at * _AXES[axis] + levels[axis]
@@ -197,6 +233,7 @@ def weights() -> Floats:
     starts = _starts()
     for (_, weight), a, b in zip(_FAMILIES, starts, starts[1:], strict=False):
         out[a:b] = weight
+    out[_large()[0]] = 0.0  # not very large
     out[_PERSONS_AT:_CHILD_AT] = _LABELS
     out[_CHILD_AT:_SENIOR_AT] = _CHILDREN
     out[_SENIOR_AT:] = _SENIORS
@@ -238,7 +275,11 @@ def published_totals(
         "alone": (heads.relgq == HEADS[0]).astype(np.int64),
         "old head": (heads.age >= 65).astype(np.int64),
     }
+<<<<<<< /tmp/me/a.py
     wanted += added(_cells(levels, _OF_HEADS), group[heads.block], groups)
+=======
+    wanted += added(_cells(levels, slice(len(_HOUSEHOLDS), -1)), group[heads.block], groups)
+>>>>>>> /tmp/me/c.py
     weight = np.tile(weights(), (1 + groups, 1))
     _ask_skeleton(wanted, weight, skeleton)
     weight[1:] *= GROUP_WEIGHT
