@@ -77,7 +77,6 @@ _HEADS: tuple[tuple[tuple[str, ...], float], ...] = (
     (("alone", "sex", "old head"), 1.0),
     (("sex", "age"), 0.5),
 )
-<<<<<<< /tmp/me/a.py
 #: Of householders as both files measured them together, where they did. Other families of what
 #: the skeleton counts are asked of it, too.
 _SKELETON: tuple[tuple[tuple[str, ...], float], ...] = (
@@ -85,16 +84,14 @@ _SKELETON: tuple[tuple[tuple[str, ...], float], ...] = (
     (("age", "owned"), 1.0),
     (("alone", "owned"), 1.0),
 )
-_FAMILIES = (*_HOUSEHOLDS, *_HEADS, *_SKELETON)
-_OF_HEADS = slice(len(_HOUSEHOLDS), len(_HOUSEHOLDS) + len(_HEADS))
-=======
 #: Very large households by tenure, which no file tells apart: see :meth:`Totals.with_large`.
 _LARGE = (("large", "tenure"), 0.5)
-_FAMILIES = (*_HOUSEHOLDS, *_HEADS, _LARGE)
+_FAMILIES = (*_HOUSEHOLDS, *_HEADS, *_SKELETON, _LARGE)
+_OF_HEADS = slice(len(_HOUSEHOLDS), len(_HOUSEHOLDS) + len(_HEADS))
+_OF_SKELETON = slice(_OF_HEADS.stop, _OF_HEADS.stop + len(_SKELETON))
 #: Sizes where the classes of very large households begin.
 _BEYOND = (8, 9, 11, 15)
 MEMBERS = "members"
->>>>>>> /tmp/me/c.py
 #: Persons by relationship and whether under 18, children by age, and the old.
 _LABELS, _CHILDREN, _SENIORS = 1.0, 0.3, 1.0
 #: The weight of a block group's cell next to that of its tract.
@@ -182,17 +179,10 @@ def household_index(of: Mapping[str, Ints]) -> Ints:
     return _cells(_axes(of), slice(None))
 
 
-<<<<<<< /tmp/me/a.py
-def _cells(levels: Mapping[str, Ints], families: slice) -> Ints:
-    """The cells in some of the families, ``(..., families)``."""
-    out = []
-    for (axes, _), start in zip(_FAMILIES[families], _starts()[families], strict=False):
-=======
 def _cells(levels: Mapping[str, Ints], which: slice) -> Ints:
     """The cells in some of the families, ``(..., families)``."""
     out = []
     for (axes, _), start in zip(_FAMILIES[which], _starts()[:-1][which], strict=True):
->>>>>>> /tmp/me/c.py
         at = np.zeros_like(levels["sex"])
         for axis in axes:
             at = at * _AXES[axis] + levels[axis]
@@ -275,11 +265,7 @@ def published_totals(
         "alone": (heads.relgq == HEADS[0]).astype(np.int64),
         "old head": (heads.age >= 65).astype(np.int64),
     }
-<<<<<<< /tmp/me/a.py
     wanted += added(_cells(levels, _OF_HEADS), group[heads.block], groups)
-=======
-    wanted += added(_cells(levels, slice(len(_HOUSEHOLDS), -1)), group[heads.block], groups)
->>>>>>> /tmp/me/c.py
     weight = np.tile(weights(), (1 + groups, 1))
     _ask_skeleton(wanted, weight, skeleton)
     weight[1:] *= GROUP_WEIGHT
@@ -291,7 +277,7 @@ def _ask_skeleton(wanted: Floats, weight: Floats, skeleton: Histogram | None) ->
     weight."""
     starts = _starts()
     if skeleton is None:
-        weight[:, starts[-1 - len(_SKELETON)] : starts[-1]] = 0
+        weight[:, starts[_OF_SKELETON.start] : starts[_OF_SKELETON.stop]] = 0
         return
     levels = _skeleton_axes(skeleton.cell)
     for i, (axes, _) in enumerate(_FAMILIES):
