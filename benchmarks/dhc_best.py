@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,18 +24,16 @@ from das import pipeline
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.engine.progress import SILENT
-from das.estimate.outer import RefinedEstimates
+from das.estimate.outer import OuterEstimates
 from das.files import packaged
 from das.files.simulators import dhc_files as simulator
 from das.model.ledger import Ledger
-from das.model.measured_spine import MeasuredSpine
 from das.noise import entropy
-from das.release.dhc import OpenedDhc
 from das.release.dhc_files import levels_of, tables_of
 from das.spec import DhcSpec, load, of_kind
 from das.spec import parse as parsed
 from das.truth.dhc import EarlierRelease, PreparedDhc, prepare
-from das.truth.histogram import upward
+from das.truth.histogram import over
 from das.truth.on_demand import OnDemandMeasurement, paying
 
 BRISTOL = Path("pl94_2010", "ri", "ri2010_bristol_44001.pl.zip")
@@ -117,7 +115,7 @@ class Run:
         spec = of_kind(DhcSpec, load(text, where=self.config, overrides=changes), self.config)
         release = EarlierRelease.read(out / "release", spec)
         prepared = prepare(spec, records, release, SILENT)
-        return dict(_errors(prepared, _estimated(prepared, seed)))
+        return dict(_errors(prepared, estimated(prepared, seed)))
 
 
 def _pair(
@@ -129,15 +127,16 @@ def _pair(
     )
 
 
-def _estimated(prepared: PreparedDhc, seed: int) -> Mapping[str, RefinedEstimates]:
-    """All universes, in memory; their ledgers are paid in full."""
-    spine, tree = prepared.spine, MeasuredSpine.of(prepared.spine)
-    opened = OpenedDhc(Path(), prepared.spec, spine, prepared.fixed, prepared.subtrees)
-    done: dict[str, RefinedEstimates] = {}
-    for u in prepared.spec.universes:
-        ledger = Ledger(u.plan.cost, paths=u.plan.paths)
+def estimated(
+    prepared: PreparedDhc, seed: int, universes: Collection[str] = tuple(QUERIES)
+) -> Mapping[str, OuterEstimates]:
+    """Some universes, in memory, over their measured trees; their ledgers are paid in full."""
+    opened = prepared.opened(Path())
+    done: dict[str, OuterEstimates] = {}
+    for u in (u for u in prepared.spec.universes if u.name in universes):
+        ledger, tree = Ledger(u.plan.cost, paths=u.plan.paths), opened.tree(u)
         pay = paying(ledger, u.name, u.schema, tree, u.plan)
-        truth = upward(prepared.lowest[u.name], spine)
+        truth = over(tree, prepared.lowest[u.name])
         source = OnDemandMeasurement(
             truth, u.name, u.schema, tree, u.plan, entropy.seeded(seed), pay
         )
@@ -146,7 +145,7 @@ def _estimated(prepared: PreparedDhc, seed: int) -> Mapping[str, RefinedEstimate
 
 
 def _errors(
-    prepared: PreparedDhc, done: Mapping[str, RefinedEstimates]
+    prepared: PreparedDhc, done: Mapping[str, OuterEstimates]
 ) -> Iterator[tuple[Key, float]]:
     """The mean absolute error of every table and query, by level."""
     for u in prepared.spec.universes:
@@ -155,12 +154,12 @@ def _errors(
             pair = truth[level], done[u.name].counts[level]
             for t in tables_of(u.name):
                 if level in levels_of(t, prepared.spine):
-                    yield (level, t.name), _mae(*(t.values(h) for h in pair))
+                    yield (level, t.name), mae(*(t.values(h) for h in pair))
             for name, query in QUERIES[u.name].items():
-                yield (level, name), _mae(*(h.answer(u.schema.query(query)) for h in pair))
+                yield (level, name), mae(*(h.answer(u.schema.query(query)) for h in pair))
 
 
-def _mae(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
+def mae(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
     return float(np.abs(truth - found).mean())
 
 

@@ -37,7 +37,7 @@ from das.model.spine import Spine
 from das.release import dhc_files
 from das.release.agreement import agreement_of_counts
 from das.release.dhc import open_dhc
-from das.release.linking import linked_counts, places
+from das.release.linking import LinkOptions, linked_counts, places
 
 LEVELS = ("County", "Tract", "Block_Group", "Block")
 TREE = 'geography.levels=["State", "County", "Tract", "Block_Group", "Block"]'
@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a folder for the runs, used again if there")
+    parser.add_argument("--separate", action="store_true", help="without the skeleton")
     given = parser.parse_args()
     figures = Figures("linked")
     for county in given.counties:
@@ -66,7 +67,9 @@ def main() -> None:
                 folder = (given.keep or Path(made)) / f"{county}-{seed}"
                 folder.mkdir(parents=True, exist_ok=True)
                 _runs(_of_county(data, county, folder), folder, seed)
-                _measure(partial(figures, county=county, seed=seed), folder, given.workers)
+                each = partial(figures, county=county, seed=seed)
+                options = LinkOptions(skeleton=not given.separate)
+                _measure(each, folder, given.workers, options)
 
 
 def _of_county(data: Path, county: str, folder: Path) -> Path:
@@ -109,13 +112,13 @@ def _runs(data: Path, folder: Path, seed: int) -> None:
         )
 
 
-def _measure(figures: Figure, folder: Path, workers: int) -> None:
+def _measure(figures: Figure, folder: Path, workers: int, options: LinkOptions) -> None:
     opened = open_dhc(folder / "dhc" / "release")
     published = dhc_files.read_counts(opened.folder, opened.spine)
     truth = _records(folder / "records", opened.spine)
     began, cpu = perf_counter(), process_time()
     with executor(workers) as pool:
-        linked = linked_counts(opened.spine, published, pool, 0, Silent())
+        linked = linked_counts(opened, published, pool, Silent(), options)
     seconds, cpu = perf_counter() - began, process_time() - cpu
     figures(
         "linking",

@@ -15,7 +15,21 @@ Within one fixed count and kind, every variable is possible in every child that 
 So the problem is a transportation problem again, for real numbers and for integers. The sum over
 kinds is a histogram that fits into the blocks, and every histogram that fits is such a sum.
 Measurements are of cells, so they measure sums over kinds. Most classes have one type in a block,
-so kinds add few variables."""
+so kinds add few variables.
+
+**Any tree.** Let :math:`g_b` be the fixed counts of the lowest units b, by kind: integers,
+nonnegative. Take any tree over these units, and let :math:`g_u = \sum_{b \le u} g_b`. Then every
+problem on the way down has an integer solution, whatever tree the counts were released on.
+
+*Proof.* The root has a histogram p with :math:`F p = g`, because each fixed answer has a possible
+cell. Now let a parent u have :math:`F p = g_u`. Its children partition its lowest units, so
+:math:`\sum_c g_c = g_u`. For each answer a of F, by kind, the children must share out the cells
+:math:`p_k`, k in a, with sums :math:`g_{ca}`. Every child with :math:`g_{ca} > 0` can have every
+such cell. So :math:`x_{ck} = p_k g_{ca} / g_{ua}` is a solution, of a transportation problem with
+integer sums. Its vertices are integers. A child then has :math:`F x_c = g_c`, so the same holds
+for it and its children. Later passes repeat the argument with the sums that an earlier pass froze
+instead of :math:`g` (:mod:`das.estimate.outer`). Of the tree, only :math:`\sum_c g_c = g_u` was
+used."""
 
 from __future__ import annotations
 

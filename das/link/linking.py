@@ -18,9 +18,11 @@ from das.link.counted import unit_counts
 from das.link.couples import matched
 from das.link.fields import Floats, Ints, household_attributes
 from das.link.group import GroupHomes, GroupLink, link_group, renumbered, with_householders
+from das.link.householders import living_alone
 from das.link.linked_tract import LinkedTract
 from das.link.people import HomePersons, grown_up, households_of
 from das.link.possible import made_possible
+from das.link.skeleton_cells import able
 from das.link.steering import steered
 from das.link.ties import OccupiedBounds, consistent
 from das.link.totals import CELLS, published_totals
@@ -37,7 +39,8 @@ MORE_SWEEPS = 2
 @dataclass(frozen=True, eq=False)
 class TractInput(Frozen):
     """A tract to link: ``persons``, ``households`` and ``units`` of its blocks, ``group``, the
-    number of the block group of each block, and ``seed``."""
+    number of the block group of each block, and ``seed``. ``skeleton``: the householders of each
+    block group, ``(groups, 1512)``, where they were estimated."""
 
     persons: Histogram
     households: Histogram
@@ -45,6 +48,7 @@ class TractInput(Frozen):
     group: Ints
     seed: bytes
     trust: Trust = PUBLISHED
+    skeleton: Histogram | None = None
 
     def __post_init__(self) -> None:
         blocks = {h.units for h in (self.persons, self.households, self.units)}
@@ -108,13 +112,8 @@ def tract_seed(seed: bytes, code: bytes) -> bytes:
 def link_tract(given: TractInput) -> LinkedHomes:
     """Link one tract. Raises :class:`InputError` where persons at home have no housing units."""
     blocks, units = len(given.group), unit_counts(given.units)
-    people, moved = grown_up(
-        HomePersons.of(given.persons), given.group, np.zeros(blocks, dtype=np.int64)
-    )
+    people, moved, occupied = _people_and_units(given)
     home = np.bincount(people.block, minlength=blocks)
-    able = np.bincount(people.block[people.age >= 15], minlength=blocks)
-    bounds = OccupiedBounds.of(home, able, units["housing"])
-    occupied = consistent(units["occupied"], home, bounds, given.group)
     rng = np.random.default_rng(np.frombuffer(given.seed, dtype=np.uint32))
     groups = [
         np.flatnonzero(given.group == g) for g in np.unique(given.group[np.flatnonzero(home)])
@@ -129,6 +128,51 @@ def link_tract(given: TractInput) -> LinkedHomes:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class TractTies(Frozen):
+    """What a tract's link keeps: ``occupied`` units of each block, ``(blocks,)``, who can be a
+    householder there by class, ``able``, ``(blocks, 252)``, and households by ``tenure`` of each
+    block group, ``(groups, 3)``."""
+
+    occupied: Ints
+    able: Histogram
+    tenure: Ints
+
+
+def tract_ties(given: TractInput) -> TractTies:
+    """Tenures are the published ones; where occupied units of a block group had to change, the most
+    common tenure does."""
+    people, _, occupied = _people_and_units(given)
+    groups, units = int(given.group.max()) + 1, unit_counts(given.units)
+    tenure = np.zeros((groups, len(TENURE.levels)), dtype=np.int64)
+    np.add.at(tenure, given.group, units["tenure"])
+    wanted = np.bincount(given.group, occupied, groups).astype(np.int64)
+    for g in np.flatnonzero(wanted != tenure.sum(axis=1)).tolist():
+        gap = int(wanted[g] - tenure[g].sum())
+        for _ in range(abs(gap)):
+            tenure[g, np.argmax(tenure[g])] += np.sign(gap)
+    return TractTies(occupied, able(people, len(given.group)), tenure)
+
+
+def _people_and_units(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
+    """The persons at home of a tract, such that each block that has any has someone of 15 and over;
+    the numbers of those who changed for it; and the occupied units of each block."""
+    blocks, units = len(given.group), unit_counts(given.units)
+    people, moved = grown_up(
+        HomePersons.of(given.persons), given.group, np.zeros(blocks, dtype=np.int64)
+    )
+    home = np.bincount(people.block, minlength=blocks)
+    able = np.bincount(people.block[people.age >= 15], minlength=blocks)
+    homeless = np.flatnonzero((home > 0) & (units["housing"] == 0))
+    if len(homeless):
+        raise InputError(
+            f"{home[homeless[0]]} persons live at home and there are no housing units",
+            where=f"block {homeless[0]} of a tract",
+        )
+    bounds = OccupiedBounds.of(home, able, units["housing"])
+    return people, moved, consistent(units["occupied"], home, bounds, given.group)
+
+
 def _groups(
     people: HomePersons,
     groups: list[Ints],
@@ -139,24 +183,36 @@ def _groups(
     """The block groups, each with its blocks, linked one by one; their couples together."""
     block, cell = households_of(given.households)
     homes, parts, who = [], [], []
-    for here in groups:
+    of = [_skeleton(given, here) for here in groups]
+    for here, skeleton in zip(groups, of, strict=True):
         inside = np.flatnonzero(np.isin(block, here))
         where = np.searchsorted(here, block[inside])
         homes.append(GroupHomes.of(where, cell[inside], int(occupied[here].sum()), rng))
         who.append(np.flatnonzero(np.isin(people.block, here)))
         part = renumbered(people.some(who[-1]), here)
-        parts.append(with_householders(part, occupied[here], homes[-1]))
+        parts.append(with_householders(part, occupied[here], homes[-1], skeleton))
     relgq = people.relgq.copy()
     for w, part in zip(who, parts, strict=True):
         relgq[w] = part.relgq
     couples = matched(people.labelled(relgq), given.group, given.trust)
     out = []
-    for here, w, part, home in zip(groups, who, parts, homes, strict=True):
+    for here, w, part, home, skeleton in zip(groups, who, parts, homes, of, strict=True):
         partner = couples.partner_of[w]
         inside = np.where(partner < 0, -1, np.searchsorted(w, partner))
         part = part.labelled(couples.relgq[w])
-        out.append((here, link_group(part, inside, home, given.trust, rng)))
+        if skeleton is not None:
+            coupled = np.isin(np.arange(len(w)), inside)
+            part = living_alone(part, occupied[here], skeleton, coupled)
+        out.append((here, link_group(part, inside, home, given.trust, rng, skeleton)))
     return out
+
+
+def _skeleton(given: TractInput, here: Ints) -> Ints | None:
+    """The skeleton of the block group of the blocks ``here``."""
+    if given.skeleton is None:
+        return None
+    group = int(given.group[here[0]])
+    return np.asarray(given.skeleton.rows(group, group + 1).dense()[0])
 
 
 def _joined(links: list[tuple[Ints, GroupLink]], published: Ints, blocks: int) -> LinkedHomes:
@@ -198,7 +254,9 @@ def settled(given: TractInput, homes: LinkedHomes, shift: Floats, turn: int) -> 
         return homes
     people, household = homes.people, homes.household
     of = household_attributes(homes.cell)
-    totals = published_totals(HomePersons.of(given.persons), given.households, given.group)
+    totals = published_totals(
+        HomePersons.of(given.persons), given.households, given.group, given.skeleton
+    )
     tract = LinkedTract(people, household, of[TENURE.name], given.group, totals.shifted(shift))
     seed = np.frombuffer(given.seed, dtype=np.uint32)
     steered(

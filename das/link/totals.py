@@ -25,6 +25,7 @@ from das.errors import InputError
 from das.link.counted import age_class
 from das.link.fields import MS, Floats, Ints, N, household_attributes, type_fields
 from das.link.people import HomePersons
+from das.link.skeleton_cells import SKELETON
 from das.model.dhc.household_types import ATTRIBUTE
 from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS, LEVEL, OWN, PARENTS, PARTNERS
@@ -76,9 +77,18 @@ _HEADS: tuple[tuple[tuple[str, ...], float], ...] = (
     (("alone", "sex", "old head"), 1.0),
     (("sex", "age"), 0.5),
 )
+#: Of householders as both files measured them together, where they did. Other families of what
+#: the skeleton counts are asked of it, too.
+_SKELETON: tuple[tuple[tuple[str, ...], float], ...] = (
+    (("alone", "sex", "age"), 1.0),
+    (("age", "owned"), 1.0),
+    (("alone", "owned"), 1.0),
+)
 #: Very large households by tenure, which no file tells apart: see :meth:`Totals.with_large`.
 _LARGE = (("large", "tenure"), 0.5)
-_FAMILIES = (*_HOUSEHOLDS, *_HEADS, _LARGE)
+_FAMILIES = (*_HOUSEHOLDS, *_HEADS, *_SKELETON, _LARGE)
+_OF_HEADS = slice(len(_HOUSEHOLDS), len(_HOUSEHOLDS) + len(_HEADS))
+_OF_SKELETON = slice(_OF_HEADS.stop, _OF_HEADS.stop + len(_SKELETON))
 #: Sizes where the classes of very large households begin.
 _BEYOND = (8, 9, 11, 15)
 MEMBERS = "members"
@@ -232,12 +242,16 @@ def added(household: Ints, group: Ints, groups: int, many: Ints | None = None) -
     times = np.ones(len(group)) if many is None else many.astype(float)
     at = (group[:, None] * width + household).reshape(-1)
     weight = np.repeat(times, household.shape[1])
-    by = np.bincount(at, weights=weight, minlength=groups * width).reshape(groups, width)
+    by = np.bincount(at, weights=weight, minlength=groups * width).astype(float)
+    by = by.reshape(groups, width)
     return np.concatenate([by.sum(axis=0, keepdims=True), by])[:, :CELLS]
 
 
-def published_totals(persons: HomePersons, households: Histogram, group: Ints) -> Totals:
-    """What the files of a tract say. ``group``: the block group of each block."""
+def published_totals(
+    persons: HomePersons, households: Histogram, group: Ints, skeleton: Histogram | None = None
+) -> Totals:
+    """What the files of a tract say. ``group``: the block group of each block. ``skeleton``: the
+    householders of each block group, if they were estimated from both files."""
     groups = int(group.max(initial=0)) + 1
     index = household_index(household_attributes(households.cell))
     index = index[:, : len(_HOUSEHOLDS)]
@@ -251,11 +265,43 @@ def published_totals(persons: HomePersons, households: Histogram, group: Ints) -
         "alone": (heads.relgq == HEADS[0]).astype(np.int64),
         "old head": (heads.age >= 65).astype(np.int64),
     }
-    wanted += added(_cells(levels, slice(len(_HOUSEHOLDS), -1)), group[heads.block], groups)
-    _with_ages(wanted)
+    wanted += added(_cells(levels, _OF_HEADS), group[heads.block], groups)
     weight = np.tile(weights(), (1 + groups, 1))
+    _ask_skeleton(wanted, weight, skeleton)
+    _with_ages(wanted)
     weight[1:] *= GROUP_WEIGHT
     return Totals(wanted, weight)
+
+
+def _ask_skeleton(wanted: Floats, weight: Floats, skeleton: Histogram | None) -> None:
+    """Ask the ``skeleton`` for all families of what it counts; without it, its own have no
+    weight."""
+    starts = _starts()
+    if skeleton is None:
+        weight[:, starts[_OF_SKELETON.start] : starts[_OF_SKELETON.stop]] = 0
+        return
+    levels = _skeleton_axes(skeleton.cell)
+    for i, (axes, _) in enumerate(_FAMILIES):
+        if set(axes) <= set(levels):
+            cells, to = _cells(levels, slice(i, i + 1)), slice(starts[i], starts[i + 1])
+            found = added(cells, skeleton.unit, len(wanted) - 1, skeleton.count)
+            wanted[:, to] = found[:, to]
+
+
+def _skeleton_axes(cell: Ints) -> dict[str, Ints]:
+    """The level of each axis that cells of the skeleton have."""
+    alone, sex, age, hisp, race, tenure = np.unravel_index(cell, SKELETON.shape)
+    return {
+        "alone": 1 - alone,
+        "sex": sex,
+        "age": age,
+        "age3": np.searchsorted((2, 6), age, side="right"),
+        "hisp": hisp,
+        "race": race,
+        "tenure": tenure,
+        "owned": np.where(tenure == 2, 1, 0),
+        "old head": np.where(age >= 6, 1, 0),
+    }
 
 
 _BY_AGE, _BY_THREE_AGES, _HEADS_BY_AGE = (

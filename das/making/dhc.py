@@ -34,7 +34,6 @@ from das.making.work import (
     RunInput,
     performed_where_cut,
 )
-from das.model.measured_spine import MeasuredSpine
 from das.noise import entropy
 from das.release import dhc_files
 from das.release.dhc import OpenedDhc, open_dhc
@@ -210,10 +209,8 @@ def _below(
 def _errors(
     opened: OpenedDhc, truth: Mapping[str, TrueHistograms], counts: Mapping[str, Any]
 ) -> dhc_assessment.DhcErrors:
-    universes, spine = opened.spec.universes, opened.spine
-    tree = MeasuredSpine.of(spine)
-    measured = {u.name: (tree, u.plan) for u in universes}
-    return dhc_assessment.dhc_errors(truth, counts, spine.levels, measured)
+    measured = {u.name: (opened.tree(u), u.plan) for u in opened.spec.universes}
+    return dhc_assessment.dhc_errors(truth, counts, opened.spine.levels, measured)
 
 
 def _beside(errors: dhc_assessment.DhcErrors) -> dict[str, Any]:

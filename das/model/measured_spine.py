@@ -39,12 +39,14 @@ class MeasuredSpine(Frozen):
     an array ``(units,)``: a unit at depth i is measured with the shares of the levels i to
     ``last``, and with none where that is -1 (:mod:`das.model.chains`); or it is empty, and all
     units of a level are measured alike. ``shares``: false where nobody says with which shares, of
-    another publisher's measurements: then ``last`` is the unit's own depth, or less."""
+    another publisher's measurements: then ``last`` is the unit's own depth, or less.
+    ``regrouped``: whether a tree that is measured alike is not the published spine."""
 
     spine: Spine
     place: Ints
     last: tuple[NDArray[np.int8], ...] = ()
     shares: bool = True
+    regrouped: bool = False
 
     def __post_init__(self) -> None:
         if len(self.place) != len(self.spine.codes[-1]):
@@ -116,6 +118,16 @@ class MeasuredSpine(Frozen):
             last[depth][only] = -1
         return MeasuredSpine(spine, place, tuple(last))
 
+    def without_bypass(self) -> MeasuredSpine:
+        """The same tree, with every unit measured with its own level's share."""
+        return MeasuredSpine(self.spine, self.place, regrouped=True)
+
+    @property
+    def ends(self) -> tuple[NDArray[np.int8], ...]:
+        """``last``, also of a tree whose units are measured alike."""
+        alike = (np.full(len(c), depth, dtype=np.int8) for depth, c in enumerate(self.spine.codes))
+        return self.last or tuple(alike)
+
     def __repr__(self) -> str:
         some = [
             f"{level} {int(self.measured(level).sum()):,} of {self.spine.units(level):,}"
@@ -131,6 +143,11 @@ class MeasuredSpine(Frozen):
     def alike(self) -> bool:
         """Whether all units of a level are measured alike."""
         return not self.last
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it is the published spine itself."""
+        return self.alike and not self.regrouped
 
     def measured(self, level: str) -> NDArray[np.bool_]:
         """The units of a level that are measured, ``(units,)``."""
@@ -161,7 +178,7 @@ class MeasuredSpine(Frozen):
     def home_units(self, level: str, published: Spine) -> Ints:
         """The published unit of a level that each unit of the tree's lies in, ``(units,)``;
         :data:`das.model.cover.NOWHERE` where it lies in several."""
-        if self.alike:
+        if self.is_published:
             return np.arange(published.units(level))
         below = self.spine.up(self.spine.levels[-1], level)
         home = published.up(published.levels[-1], level)[self.place]
@@ -177,6 +194,7 @@ class MeasuredSpine(Frozen):
             self.home_units(level, published),
             self.last[: len(spine)],
             self.shares,
+            self.regrouped,
             self.spine.levels,
         )
 
@@ -191,7 +209,7 @@ class MeasuredSpine(Frozen):
                 "a lowest unit lies outside of the part", where=f"measured spine, {level}"
             )
         last = tuple(x[here] for x, here in zip(self.last, kept, strict=False))
-        return MeasuredSpine(spine, place, last, self.shares)
+        return MeasuredSpine(spine, place, last, self.shares, self.regrouped)
 
     @cached_property
     def usual(self) -> UnitPath:
@@ -217,7 +235,7 @@ class MeasuredSpine(Frozen):
     def split(self) -> tuple[str, ...]:
         """The levels at which two units may be parts of one place: their codes differ in the first
         digit alone (:meth:`das.model.constraint.JointTotals.of_places`)."""
-        if self.alike:
+        if self.is_published:
             return ()
         return tuple(
             lv
@@ -257,7 +275,7 @@ class MeasuredSpine(Frozen):
         """The units of a level that are made up of whole published units of the level ``of``,
         ``(units,)``: a county in two branches makes up neither of its two units."""
         out = np.ones(self.spine.units(level), dtype=bool)
-        if self.alike:
+        if self.is_published:
             return out
         here = self.spine.up(self.spine.levels[-1], level)
         home, places = published.up(published.levels[-1], of)[self.place], published.units(of)

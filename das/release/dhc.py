@@ -1,6 +1,12 @@
 """A release of the DHC, opened from its folder alone: what is held fixed, what was measured on
 demand, and what follows from these.
 
+*Two trees.* Tables, microdata and fixed counts stand on the published spine. A universe is measured
+and estimated over its own tree (:class:`das.model.measured_spine.MeasuredSpine`) of the same lowest
+units, or of those with a structure. The two meet at the lowest units: their estimates are added up
+the published spine. :mod:`das.estimate.fixed_counts` has the proof that what is held fixed can be
+met on any tree.
+
 Like :mod:`das.release.post`, nothing here can see the truth. Persons have the published
 redistricting counts of every block. Nobody lives in a type of group quarters for which the block
 has no facility. Housing units match the published occupied and vacant units, and the facilities.
@@ -9,7 +15,7 @@ households."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,15 +32,19 @@ from das.estimate.outer import OuterEstimates, RefinedEstimates, refined
 from das.estimate.upward import FromBelow, Upward
 from das.files import atomic
 from das.files.measurements.on_demand import OnDemandReader
+from das.files.release import areas as areas_file
 from das.files.release import fixed_counts as fixed_file
+from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.run import run_directory
+from das.model.areas import Areas
 from das.model.dhc import quarters, strategy
 from das.model.dhc.households import TENURE
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.ledger import Event
+from das.model.measured_spine import MeasuredSpine
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
@@ -50,27 +60,52 @@ HOMES = 2
 
 @dataclass(frozen=True, eq=False)
 class OpenedDhc:
-    """``fixed``: of persons and of units what every lowest unit has exactly, ``(units, answers)``.
-    ``cut``: the subtrees of the tree. Of one of them, its number ``part``, ``spine`` and ``fixed``
-    are its own.
+    """``fixed``: of persons and of units what every lowest unit of the published ``spine`` has
+    exactly, ``(units, answers)``. ``trees``: by universe what it is measured over. ``cut``: the
+    subtrees of the published spine. Of one of them, its number ``part``, ``spine``, ``trees`` and
+    ``fixed`` are its own.
     """
 
     folder: Path
     spec: DhcSpec
     spine: Spine
+    trees: Mapping[str, MeasuredSpine]
     fixed: Mapping[str, Histogram]
     cut: Subtrees
     part: int | None = None
+
+    def tree(self, u: DhcUniverse) -> MeasuredSpine:
+        """What a universe is measured over."""
+        return self.trees[u.name]
+
+    @property
+    def lowest(self) -> tuple[str, int]:
+        """The lowest level, and how many published units it has."""
+        return self.spine.levels[-1], len(self.spine.codes[-1])
 
     @property
     def levels(self) -> tuple[str, ...]:
         """Those that a subtree, or the upper tree of the whole, is responsible for."""
         return self.cut.levels(self.spine, self.part or 0)
 
-    @property
-    def own(self) -> Spine:
-        """The tree of these: the upper tree, or the subtree with what is above it."""
-        return self.cut.upper_tree(self.spine) if self.part is None else self.spine
+    def measured(self, u: DhcUniverse) -> Spine:
+        """The spine that a universe is measured over."""
+        return self.tree(u).spine
+
+    def own(self, u: DhcUniverse) -> Spine:
+        """The measured tree of these: the upper tree, or the subtree with what is above it."""
+        spine = self.measured(u)
+        return self.cut.upper_tree(spine) if self.part is None else spine
+
+    def geocodes(self, u: DhcUniverse) -> str:
+        """Where the codes of measured units are listed."""
+        if self.tree(u).is_published:
+            return "geocodes are those of `das tables`, in its column GEOCODE"
+        return f"geocodes are those of the measured tree, in {tree_path(self.folder, u.name)}"
+
+    def areas(self) -> tuple[Areas, ...]:
+        """The areas off the spine that the earlier release knew."""
+        return areas_file.read(self.folder / areas_file.NAME, self.spine)
 
     @cached_property
     def facilities(self) -> Ints:
@@ -80,28 +115,31 @@ class OpenedDhc:
     def source(self, u: DhcUniverse) -> OnDemandReader:
         """What was measured on demand of a universe."""
         return OnDemandReader(
-            run_directory.nmf_folder(self.folder, u.name), self.spine, private=self.spec.run.private
+            run_directory.nmf_folder(self.folder, u.name),
+            self.tree(u).spine,
+            private=self.spec.run.private,
         )
 
     def ties(
         self, u: DhcUniverse, homes: Histogram | None = None, kinds: NDArray[np.bool_] | None = None
     ) -> FixedCounts:
-        """What is held fixed of a universe; of households it follows from the published units,
-        ``homes``. Of a subtree, ``kinds`` are those of the whole.
+        """What is held fixed of a universe, over its tree; of households it follows from the
+        published units, ``homes``. Of a subtree, ``kinds`` are those of the whole.
         """
+        tree = self.tree(u)
         if u.rests_on is None:
-            able = self.able if u.housed else None
-            return FixedCounts.of(
-                u.schema, u.fixed_query, self.fixed[u.name], self.spine, able, kinds
-            )
+            able = self.able[tree.place] if u.housed else None
+            fixed = tree.of_published(self.fixed[u.name])
+            return FixedCounts.of(u.schema, u.fixed_query, fixed, tree.spine, able, kinds)
         if homes is None:
             raise ValueError(f"{u.name} rest on {u.rests_on}")
-        return FixedCounts.of(u.schema, u.fixed_query, tenures(homes), self.spine)
+        fixed = tree.of_published(tenures(homes))
+        return FixedCounts.of(u.schema, u.fixed_query, fixed, tree.spine)
 
     def events(self, u: DhcUniverse, level: str) -> tuple[Event, ...]:
         """What measuring a level draws: all answers to all queries, however few are looked at."""
         return tuple(
-            Event.of(d, u.name, self.spine.units(level), u.schema.query(d.query).answers)
+            Event.of(d, u.name, self.tree(u).spine.units(level), u.schema.query(d.query).answers)
             for d in u.plan.at(level)
         )
 
@@ -121,21 +159,32 @@ class OpenedDhc:
         done: Mapping[str, OuterEstimates],
         pool: Executor | None = None,
         progress: Progress | None = None,
-    ) -> RefinedEstimates:
-        """One universe from its measurements; those before it are ``done``."""
-        ties = self.ties(u, self.homes(u, done))
-        return self.refined(u, self.upward(source), self.spine, ties, pool, progress)
+    ) -> OuterEstimates:
+        """One universe from its measurements; those before it are ``done``. Published counts, by
+        level of the published spine.
+        """
+        spine, ties = self.tree(u).spine, self.ties(u, self.homes(u, done))
+        found = self.refined(u, self.upward(source, spine), spine, ties, pool, progress)
+        return self.on_published(u, found)
+
+    def on_published(self, u: DhcUniverse, found: OuterEstimates) -> OuterEstimates:
+        """Estimates over the measured tree of a universe, added up the published spine. The
+        certificates are those of the levels that were estimated.
+        """
+        if (tree := self.tree(u)).is_published:
+            return found
+        lowest, places = self.lowest
+        counts = tree.published(found.counts[lowest], places)
+        return OuterEstimates(counts.upward(self.spine), found.certificates, found.prior)
 
     def homes(self, u: DhcUniverse, done: Mapping[str, OuterEstimates]) -> Histogram | None:
         """The lowest units' published housing units, if a universe is estimated from them."""
         return None if u.rests_on is None else done[u.rests_on].counts[self.spine.levels[-1]]
 
-    def upward(
-        self, source: SparseSource, spine: Spine | None = None, told: FromBelow | None = None
-    ) -> Upward:
-        """What is measured below a unit, used for it; of an upper tree, its ``spine`` and what it
-        is ``told``."""
-        return Upward(source, spine or self.spine, self.spec.estimation.most, told)
+    def upward(self, source: SparseSource, spine: Spine, told: FromBelow | None = None) -> Upward:
+        """What is measured below a unit, used for it, over a measured tree; of an upper tree, its
+        ``spine`` and what it is ``told``."""
+        return Upward(source, spine, self.spec.estimation.most, told)
 
     def refined(
         self,
@@ -149,8 +198,11 @@ class OpenedDhc:
     ) -> RefinedEstimates:
         """:func:`das.estimate.outer.refined`, of the whole, its upper tree or a subtree. Raises
         :class:`ReleaseError` where what is held fixed contradicts itself, or the schema."""
+        lowest = spine.levels[-1] == self.spine.levels[-1]
+        shares = lowest and u.prior == "shares"
+        outer = u.strategy.outer
         try:
-            return refined(source, spine, u.schema, u.strategy.outer, ties, pool, progress, above)
+            return refined(source, spine, u.schema, outer, ties, pool, progress, above, shares)
         except InfeasibleError as error:
             raise ReleaseError(
                 f"what is held fixed of {u.name} cannot be: {error.what}",
@@ -177,15 +229,23 @@ def fixed_units(homes: Histogram, facilities: Ints) -> Histogram:
     return Histogram.of(homes.units, every.shape[1], block, answer, every[block, answer])
 
 
-def write_public(
-    release: Path, spec: DhcSpec, spine: Spine, fixed: Mapping[str, Histogram], subtrees: Subtrees
-) -> None:
-    """Write the public facts of a release: everything that it depends on except its
-    measurements."""
+def write_public(opened: OpenedDhc, areas: Sequence[Areas] = ()) -> None:
+    """Write the public facts of a release that will be opened as this: everything that it depends
+    on except its measurements. ``areas``: those that the earlier release knew."""
+    release, spec, spine = opened.folder, opened.spec, opened.spine
     atomic.write_text(release / SPEC, spec.dump())
-    spine_file.write(release / SPINE, spine, subtrees)
-    for name, counts in fixed.items():
+    spine_file.write(release / SPINE, spine, opened.cut)
+    if areas:
+        areas_file.write(release / areas_file.NAME, areas, spine, opened.cut)
+    for name, tree in opened.trees.items():
+        tree_file.write(tree_path(release, name), tree, spine, opened.cut)
+    for name, counts in opened.fixed.items():
         fixed_file.write(release / fixed_file.name(name), counts, spine, private=spec.run.private)
+
+
+def tree_path(release: Path, universe: str) -> Path:
+    """Where the measured tree of a universe is, if it is not the published one."""
+    return run_directory.nmf_folder(release, universe) / tree_file.NAME
 
 
 def open_dhc(release: Path, part: int | None = None) -> OpenedDhc:
@@ -200,6 +260,7 @@ def open_dhc(release: Path, part: int | None = None) -> OpenedDhc:
     else:
         spine = spine_file.read_subtree(release / SPINE, part)
     spec.lower(spine.levels)
+    trees = {u.name: _tree(release, spec, u, spine, part) for u in spec.universes}
     fixed = {
         u.name: fixed_file.read(
             release / fixed_file.name(u.name),
@@ -211,4 +272,31 @@ def open_dhc(release: Path, part: int | None = None) -> OpenedDhc:
         for u in spec.universes
         if u.rests_on is None
     }
-    return OpenedDhc(release, spec, spine, fixed, cut, part)
+    return OpenedDhc(release, spec, spine, trees, fixed, cut, part)
+
+
+def _tree(
+    release: Path, spec: DhcSpec, u: DhcUniverse, spine: Spine, part: int | None
+) -> MeasuredSpine:
+    """What a universe is measured over. Raises :class:`ReleaseError` if the specification asks for
+    another kind of tree."""
+    path = tree_path(release, u.name)
+    if path.is_file() != (spec.geography.spine == "optimized"):
+        there = "is there" if path.is_file() else "is not there"
+        raise ReleaseError(
+            f"the measured tree {there}, and spec.toml has geography.spine ="
+            f' "{spec.geography.spine}"',
+            where=path,
+            remedy=ALTERED,
+        )
+    if part is None or not path.is_file():
+        tree = tree_file.read(path, spine)
+    else:
+        tree = tree_file.read_subtree(path, part, spine)
+    if tree.is_published:
+        return tree
+    if any((ends != depth).any() for depth, ends in enumerate(tree.ends)):
+        raise ReleaseError(
+            "a unit is not measured with the share of its own level", where=path, remedy=ALTERED
+        )
+    return tree.without_bypass()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from das.files import atomic
-from das.files.release import fixed_counts
+from das.files.release import areas, fixed_counts
 from das.model.dhc import unit_records
 from das.model.dhc.microdata import person_form
 from das.release import dictionary
@@ -22,7 +22,16 @@ from das.spec.dhc import DhcUniverse
 FILES = {
     name: says
     for name, says in dictionary.FILES
-    if name in ("spec.toml", "privacy.json", "privacy.html", "ledger.jsonl", "spine.parquet", NAME)
+    if name
+    in (
+        "spec.toml",
+        "privacy.json",
+        "privacy.html",
+        "ledger.jsonl",
+        "spine.parquet",
+        areas.NAME,
+        NAME,
+    )
 } | {"report.html": "the counts at a glance, how they were made, and what to be careful about"}
 #: How a reader calls the records of each universe.
 RECORDS = {
@@ -65,9 +74,13 @@ def write(opened: OpenedDhc) -> None:
 def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
     """The lines."""
     spine, out, private = opened.spine, opened.spec.output, opened.spec.run.private
-    for name, says in FILES.items():
+    files = list(FILES.items())
+    if opened.spec.estimation.prior != "none":
+        files.append(dictionary.PRIOR)
+    for name, says in files:
         yield DictionaryLine("", "file", name, "", "", says)
     yield from dictionary.of_tree(spine)
+    yield from dictionary.of_areas()
     for u in opened.spec.universes:
         schema = PUBLISHED[u.name]().schema
         yield from _lines(u.name, dictionary.of_schema(schema))
@@ -80,14 +93,14 @@ def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
             yield from _lines(
                 u.name, dictionary.of_tables(tables_of(u.name), RECORDS[u.name], spine, {}, private)
             )
-        yield from _lines(u.name, _measurements(u))
+        yield from _lines(u.name, measurements(u, not opened.tree(u).is_published))
 
 
 def _lines(universe: str, parts: Iterable[dictionary.LineParts]) -> Iterator[DictionaryLine]:
     return (DictionaryLine(universe, *line) for line in parts)
 
 
-def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
+def measurements(u: DhcUniverse, own_spine: bool = False) -> Iterator[dictionary.LineParts]:
     """Lines for the queries of a universe, for their answers measured on demand, and for what is
     held fixed."""
     for query in (q for p in u.strategy.outer for q in p.queries):
@@ -100,7 +113,11 @@ def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
         ),
     )
     yield "file", file, "", "", what + (", and what is published exactly" if u.exact else "")
-    yield from dictionary.of_answers(file, u.schema, ON_DEMAND | (EXACT if u.exact else {}))
+    code = dictionary.measured_code(u.kind, own_spine)
+    columns = ON_DEMAND | (EXACT if u.exact else {}) | code
+    yield from dictionary.of_answers(file, u.schema, columns)
+    if own_spine:
+        yield from dictionary.of_measured_tree(u.kind, RECORDS[u.name])
     if u.rests_on is None:
         file, what = (
             fixed_counts.name(u.name),

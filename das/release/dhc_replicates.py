@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 
 from das.accounting.document import NAME
 from das.errors import ReleaseError
-from das.estimate.outer import RefinedEstimates
+from das.estimate.outer import OuterEstimates
 from das.files.release import statement
 from das.files.run import run_directory
+from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING
 from das.model.kinds import PERSONS as PEOPLE
@@ -107,6 +108,9 @@ class DhcReplicates(ReleaseSource):
     def name(self) -> str:
         return self.opened.spec.run.name
 
+    def areas(self) -> tuple[Areas, ...]:
+        return self.opened.areas()
+
     def levels(self, table: Table) -> tuple[str, ...]:
         return dhc_files.levels_of(table, self.spine)
 
@@ -151,9 +155,11 @@ class DhcReplicates(ReleaseSource):
         self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
     ) -> dict[str, Histogram]:
         opened = self._rested(noise)
-        done: dict[str, RefinedEstimates] = {}
+        done: dict[str, OuterEstimates] = {}
         for u in self.planned():
-            source = noise.on_request(u, self.spine, counts[u.name].upward(self.spine))
+            tree = opened.tree(u)
+            measured = tree.of_published(counts[u.name]).upward(tree.spine)
+            source = noise.on_request(u, tree.spine, measured)
             done[u.name] = opened.estimate(u, source, done, pool)
         return {name: estimated.counts[self.spine.levels[-1]] for name, estimated in done.items()}
 

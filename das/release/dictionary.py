@@ -21,6 +21,7 @@ from das.files.release import spine as spine_file
 from das.files.release.tables import GEOCODE, GEOID, identifiers
 from das.files.release.tables import NAME as PLACE
 from das.model.grouping import DETAILED
+from das.model.kinds import RecordKind
 from das.model.labels import NOT_COUNTED, level_words
 from das.model.microdata_form import GEOCODE as PLACE_CODE
 from das.model.microdata_form import MicrodataForm
@@ -150,10 +151,7 @@ def entries(
     files = FILES if after.prior == "none" else (*FILES, PRIOR)
     out = [DictionaryLine("", "file", name, "", "", says) for name, says in files]
     out += of_tree(spine)
-    out += [
-        DictionaryLine("", "column", areas.NAME, c, "", says)
-        for c, says in zip(areas.COLUMNS, AREAS, strict=True)
-    ]
+    out += of_areas()
     for u in after.universes:
         made_up = assigned.get(u.name, {})
         parts = [_attributes(u), _measurements(u, u.name in own_spine), _microdata(u, spine, after)]
@@ -174,6 +172,12 @@ def of_tree(spine: Spine) -> Iterator[DictionaryLine]:
         yield DictionaryLine("", "column", "spine.parquet", column, "", says)
     for level in spine.levels:
         yield DictionaryLine("", "code", "spine.parquet", "level", level, level_words(level))
+
+
+def of_areas() -> Iterator[DictionaryLine]:
+    """Lines for the columns of ``areas.parquet``."""
+    for column, says in zip(areas.COLUMNS, AREAS, strict=True):
+        yield DictionaryLine("", "column", areas.NAME, column, "", says)
 
 
 def _attributes(u: Universe) -> Iterator[LineParts]:
@@ -207,28 +211,27 @@ def _measurements(u: Universe, own_spine: bool) -> Iterator[LineParts]:
         "",
         f"noisy measurements of {u.records}, and what is published exactly of them",
     )
-    yield from of_answers(file, u.schema, NMF | _measured_code(u, own_spine))
+    yield from of_answers(file, u.schema, NMF | measured_code(u.kind, own_spine))
     if own_spine:
-        tree = _tree(u)
-        yield (
-            "file",
-            tree,
-            "",
-            "",
-            f"the tree that {u.records} were measured over, whose codes the measurements have",
-        )
-        columns = zip(
-            (*spine_file.COLUMNS, *measured_spine.COLUMNS), (*SPINE, *MEASURED), strict=True
-        )
-        yield from (("column", tree, c, "", says) for c, says in columns)
+        yield from of_measured_tree(u.kind, u.records)
 
 
-def _tree(u: Universe) -> str:
-    return f"{u.kind.file('nmf')}/{measured_spine.NAME}"
+def of_measured_tree(kind: RecordKind, records: str) -> Iterator[LineParts]:
+    """Lines for the file of a measured tree that is not the published one: its columns."""
+    tree = _tree(kind)
+    says = f"the tree that {records} were measured over, whose codes the measurements have"
+    yield "file", tree, "", "", says
+    columns = zip((*spine_file.COLUMNS, *measured_spine.COLUMNS), (*SPINE, *MEASURED), strict=True)
+    yield from (("column", tree, c, "", says) for c, says in columns)
 
 
-def _measured_code(u: Universe, own_spine: bool) -> dict[str, str]:
-    return {"geocode": f"code of the unit, as in {_tree(u)}{ROOT}"} if own_spine else {}
+def _tree(kind: RecordKind) -> str:
+    return f"{kind.file('nmf')}/{measured_spine.NAME}"
+
+
+def measured_code(kind: RecordKind, own_spine: bool) -> dict[str, str]:
+    """What the geocode of a measurement is, where measured units are not the published ones."""
+    return {"geocode": f"code of the unit, as in {_tree(kind)}{ROOT}"} if own_spine else {}
 
 
 def _estimates(u: Universe, own_spine: bool) -> Iterator[LineParts]:
@@ -243,9 +246,8 @@ def _estimates(u: Universe, own_spine: bool) -> Iterator[LineParts]:
             f" together{MEASURED_UNITS if own_spine else ''}"
         ),
     )
-    said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")} | _measured_code(
-        u, own_spine
-    )
+    code = measured_code(u.kind, own_spine)
+    said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")} | code
     yield from of_answers(
         file, u.schema, said | {"standard_error": "standard error of each estimate"}
     )

@@ -37,6 +37,7 @@ from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_replicates import DhcReplicates
 from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
+from das.release.skeleton import joint_skeleton
 from das.report.link_page import ShownAverage, ShownHousehold, link_html
 from das.version import __version__
 
@@ -63,12 +64,14 @@ _FIELDS = ("couple", "relatives", "own", "children", "minor", "multig", "size")
 class LinkOptions:
     """``number``: that of the link, 0 for the first. ``csv``: CSV instead of Parquet. ``tables``:
     write the tables of the DHC from the link. ``replicates``: replicates of the release that are
-    linked for the errors of averages."""
+    linked for the errors of averages. ``skeleton``: estimate what both files measured together
+    first."""
 
     number: int = 0
     csv: bool = False
     tables: bool = True
     replicates: int = 0
+    skeleton: bool = True
 
     def __post_init__(self) -> None:
         if self.number < 0 or self.replicates < 0:
@@ -88,9 +91,9 @@ def link_release(
     opened = open_dhc(release)
     counts = _read(opened)
     with executor(workers) as pool:
-        linked = linked_counts(opened.spine, counts, pool, options.number, progress)
+        linked = linked_counts(opened, counts, pool, progress, options)
         replicates = [
-            linked_counts(opened.spine, again, pool, options.number, progress)
+            linked_counts(opened, again, pool, progress, options)
             for again in _replicates(opened, options.replicates, pool)
         ]
     both = {BEFORE: counts, AFTER: linked.counts}
@@ -131,12 +134,22 @@ def _replicates(opened: OpenedDhc, many: int, pool: Executor) -> list[Mapping[st
 
 
 def linked_counts(
-    spine: Spine, counts: Mapping[str, Histogram], pool: Executor, number: int, progress: Progress
+    opened: OpenedDhc,
+    counts: Mapping[str, Histogram],
+    pool: Executor,
+    progress: Progress,
+    options: LinkOptions,
 ) -> LinkedPopulation:
     """The link of the counts of the lowest level, by universe."""
+    spine = opened.spine
     groups, tract = places(spine)
-    codes = spine.codes[spine.index(TRACT)]
-    todo = tracts(counts, groups, tract, [bytes(c) for c in codes], number)
+    codes = [bytes(c) for c in spine.codes[spine.index(TRACT)]]
+    skeleton, number = None, options.number
+    if options.skeleton:
+        ties = tracts(counts, groups, tract, codes, number)
+        found = joint_skeleton(spine, opened.spec, counts, ties, pool, progress)
+        skeleton = found.counts[spine.levels[-2]]
+    todo = tracts(counts, groups, tract, codes, number, skeleton=skeleton)
     progress.stage("link", len(todo) * (1 + TURNS))
     done = _each(pool, link_tract, todo, progress)
     above = np.asarray(spine.parent[spine.index(TRACT)])
@@ -300,6 +313,7 @@ def _figures(
             else 1.0,
             "fields_as_published": as_asked,
             "replicates": options.replicates,
+            "estimated_together": options.skeleton,
         },
         opened.spec.run.private,
     )

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from das.accounting.document import Invariant, Line, Statement
 from das.engine import Progress, executor
-from das.errors import UserError
-from das.estimate.outer import RefinedEstimates
+from das.estimate.outer import OuterEstimates
 from das.files.release import fixed_counts, statement
 from das.files.release.adoption import adopt, check_taken
 from das.files.run import run_directory
@@ -26,11 +25,12 @@ from das.release.dhc_publishing import cost, publish
 from das.release.dhc_replicates import DhcReplicates
 from das.release.estimating import certificates_json
 from das.release.measured_rows import RowOptions
-from das.release.publications import Recomputation
+from das.release.publications import Recomputation, refuse_changes
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify import dhc
 from das.release.verify.layout import check_layout
+from das.release.verify.places import check_places
 from das.release.verify.published import check_published_dhc
 from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
@@ -46,18 +46,18 @@ _SHARES = (
 )
 #: Answers of the finest counts that are held fixed: no query with more follows from them.
 _MOST_KNOWN = 2016
-_TREE = (
-    "it stands on the tree of tabulation of the redistricting release that it rests on: plan the"
-    " configuration of that, whose counts all areas here add up to"
+_AREAS = (
+    "totals of areas are those of the redistricting release that it rests on: plan the"
+    " configuration of that. For ages in areas set geography.targets here, too (docs/areas.md)"
 )
 
 
 class PublicDhc:
     title = "the DHC"
+    optimised_from: Literal["tree", "release"] = "release"
     cannot: Mapping[str, str] = {
         "plan --margin": _SHARES,
-        "plan --areas": _TREE,
-        "spine": _TREE,
+        "plan --areas": _AREAS,
         "estimate --set": "only what was measured on demand for its outer passes can be known: leave it out",
         "risk": (
             "its models of an intruder are of counts that were measured whole: `das risk report` on"
@@ -69,7 +69,7 @@ class PublicDhc:
             " and estimates one universe on demand from arrays"
         ),
     }
-    needed = _NEEDED
+    needed: Sequence[str] = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
 
     def resolved(self, spec: DhcSpec) -> DhcSpec:
@@ -114,6 +114,7 @@ class PublicDhc:
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         opened = open_dhc(release)
+        check_places(opened.trees, release)
         dhc.check_counts(opened, wording.said)
         check_dictionary(release, wording, dhc_dictionary.text(opened))
         return wording.said.outside
@@ -131,17 +132,12 @@ class PublicDhc:
         progress: Progress,
     ) -> Recomputation:
         opened, privacy = open_dhc(release), statement.read(release)
-        if changes:
-            raise UserError(
-                f"{changes[0].partition('=')[0]} of a release of the DHC does not change",
-                where="--set, --method",
-                remedy=self.cannot["estimate --set"],
-            )
+        refuse_changes(self, changes)
         adopt(release, into.release, [SPEC, *(fixed_counts.name(name) for name in opened.fixed)])
         check_taken(release, digests(into.release), privacy)
         name = opened.spec.run.name
         privacy = seal(into.release, privacy, name)  # the page of the release refers to its page
-        done: dict[str, RefinedEstimates] = {}
+        done: dict[str, OuterEstimates] = {}
         with stages("estimate"), executor(workers) as pool:
             for u in opened.spec.universes:
                 done[u.name] = opened.estimate(u, opened.source(u), done, pool, progress)

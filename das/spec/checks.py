@@ -12,6 +12,7 @@ from das.model.grouping import DETAILED
 from das.model.kinds import KINDS
 from das.model.universe import Universe
 from das.spec.keys import CountsKeys
+from das.spec.parts import TreeKeys
 
 _FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
 #: The last levels of an optimised spine, whose rule makes the one of the other.
@@ -23,7 +24,7 @@ def check(spec: CountsKeys) -> None:
     """Build everything that parts must agree on; raises :class:`SpecError`."""
     levels = spec.geography.levels
     _check_levels(spec)
-    _check_spine(spec)
+    check_spine(spec.geography)
     _check_columns(spec)
     for u in spec.universes:
         if u.exact.total is not None and u.exact.total not in levels:
@@ -123,9 +124,10 @@ def _check_levels(spec: CountsKeys) -> None:
         check_keys(keys, levels, table)
 
 
-def _check_spine(spec: CountsKeys) -> None:
-    """Keys of an optimised spine are for one, and its levels are those that it has a rule for."""
-    g = spec.geography
+def check_spine(g: TreeKeys) -> None:
+    """Keys of an optimised spine are for one, and its levels are those that it has a rule for.
+    Raises :class:`SpecError`.
+    """
     if g.spine == "tabulation":
         for key in ("targets", "fanout", "geocodes", "digits"):
             if getattr(g, key) not in (None, ()):

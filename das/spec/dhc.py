@@ -23,19 +23,21 @@ from das.model.dhc import strategy
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind, kind_of
 from das.model.plan import Plan
-from das.model.post_processing import Method
 from das.model.schema import Schema
 from das.model.strategy import Strategy
+from das.spec.checks import check_spine
+from das.spec.dhc_parts import DhcEstimation, SharesName
 from das.spec.dhc_relations import sentences
 from das.spec.exact import ExactNumber
-from das.spec.notes import made_from_note
-from das.spec.parts import Files, Output, Part, Run
+from das.spec.notes import FACILITIES, STRUCTURES, made_from_note, trees_note
+from das.spec.parts import Files, Output, Part, Run, TreeKeys
 from das.spec.specification import Specification
 
 PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 #: Production's strategy of each universe.
 _PRODUCTION = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}
-_FEW = 100
+#: Levels from which the weight of a prior is estimated: the lowest, its parents, and theirs.
+_LEARNING = 3
 #: The levels of a tree of tabulation whose budgets have other names.
 _LIKE = {level: level for level in strategy.LEVELS} | {"Nation": "US", "Tract": "Tract_Subset"}
 
@@ -73,16 +75,20 @@ class Earlier(Part):
     """In a release: by universe, what that release cost for one replaced record."""
 
 
-class DhcGeography(Part):
+class DhcGeography(TreeKeys):
     """``[geography]``."""
 
     levels: tuple[str, ...] = Field(min_length=2)
     """Levels of the earlier release's tree: all of them, or the lower ones, root first."""
 
     @property
-    def spine(self) -> str:
-        """That of tabulation: the published places are measured."""
-        return "tabulation"
+    def divided(self) -> tuple[str, ...]:
+        """The levels at which a published place can be in two measured units: the branches of a
+        state, and what is below them above the block groups, whatever the places are.
+        """
+        if self.spine == "tabulation":
+            return ()
+        return self.levels[self.levels.index("State") : -2]
 
 
 class DhcBudget(Part):
@@ -131,7 +137,8 @@ class DhcUniverse(Frozen):
     """Records of one kind, the strategy by which they are measured and estimated, and the query
     ``fixed_query`` whose answers are exact in every lowest unit: published before, or, where it
     ``rests_on`` on another universe, by that. What is ``exact`` of it is published as it is true;
-    its records may be ``housed`` where there are facilities alone."""
+    its records may be ``housed`` where there are facilities alone. ``prior`` is that of its lowest
+    units."""
 
     kind: RecordKind
     strategy: Strategy
@@ -139,6 +146,7 @@ class DhcUniverse(Frozen):
     rests_on: str | None = None
     exact: str | None = None
     housed: bool = False
+    prior: SharesName = "none"
 
     @property
     def name(self) -> str:
@@ -156,22 +164,6 @@ class DhcUniverse(Frozen):
     @cached_property
     def plan(self) -> Plan:
         return self.strategy.plan()
-
-
-class DhcEstimation(Part):
-    """``[estimation]``."""
-
-    method: Method = "topdown"
-    """`"topdown"`: each level from its own measurements, given the level above.
-    `"full-information"`: queries with at most 100 answers from the measurements of all levels.
-    """
-
-    @property
-    def most(self) -> int:
-        """The most answers that a query can have for the upward pass to use it at all levels
-        (:mod:`das.estimate.upward`).
-        """
-        return _FEW if self.method == "full-information" else 0
 
 
 class DhcSpec(Specification):
@@ -205,6 +197,11 @@ class DhcSpec(Specification):
                     f' "{budgets[0]}", or another of '
                     f"{', '.join(budgets)}"
                 )
+        if self.estimation.prior != "none" and len(levels) < _LEARNING:
+            raise ValueError(
+                f"estimation.prior: its weight is estimated from {_LEARNING} levels, and"
+                f' geography.levels names {len(levels)}: name more, or leave it at "none"'
+            )
         if self.run.entropy != "keyed":
             raise ValueError(
                 "run.entropy: on-demand noise must be the same when it is requested again: only"
@@ -235,11 +232,23 @@ class DhcSpec(Specification):
             self._on_levels(of(b.where), getattr(b, name), b.queries.get(name, {}))
             for name, of in _PRODUCTION.items()
         )
+        if self.estimation.cells == "first":
+            persons = persons.cells_first()
         return (
-            DhcUniverse(kind_of(PERSONS), persons, strategy.PERSONS_FIXED, housed=True),
+            DhcUniverse(
+                kind_of(PERSONS),
+                persons,
+                strategy.PERSONS_FIXED,
+                housed=True,
+                prior=self.estimation.prior,
+            ),
             DhcUniverse(kind_of(UNITS), units, strategy.UNITS_FIXED, exact=strategy.UNITS_EXACT),
             DhcUniverse(kind_of(HOUSEHOLDS), households, strategy.HOUSEHOLDS_FIXED, rests_on=UNITS),
         )
+
+    def checked(self) -> DhcSpec:
+        check_spine(self.geography)
+        return self
 
     def universe(self, name: str) -> DhcUniverse:
         return next(u for u in self.universes if u.name == name)
@@ -309,6 +318,7 @@ class DhcSpec(Specification):
             {u.name: u.schema for u in us},
             self.exact,
             paths={u.name: u.plan.paths for u in us},
+            split={u.name: self.geography.divided for u in us},
             relations=self._relations,
         )
 
@@ -331,8 +341,14 @@ class DhcSpec(Specification):
                 " several records of one kind costs up to the square of their number, times what"
                 " one costs."
             ),
+            *self._of_the_trees(),
             *self._made_from(),
         )
+
+    def _of_the_trees(self) -> tuple[str, ...]:
+        if self.geography.spine == "tabulation":
+            return ()
+        return (trees_note(f", and of what is published exactly: {STRUCTURES}, and {FACILITIES}"),)
 
     def _made_from(self) -> tuple[str, ...]:
         made = self.budget.made_from

@@ -13,6 +13,10 @@ from das.model.readers import TABLE
 from das.model.universe import Exact, Universe
 from das.spec.run import RunSpec
 
+#: What a measured tree depends on besides geography, where it is published exactly.
+STRUCTURES = "which blocks have a housing unit or a facility of group quarters"
+FACILITIES = "which types of facilities are in each"
+
 
 def notes(spec: RunSpec) -> tuple[str, ...]:
     """All sentences, those of the reader first."""
@@ -40,20 +44,24 @@ def of_the_tree(spec: RunSpec, known: Exact) -> tuple[str, ...]:
     """The note about measured trees that differ from the published one: they are public, too."""
     if spec.geography.spine == "tabulation":
         return ()
-    rests = ["which types of facilities are in each"] if known.group_quarters else []
+    rests = [FACILITIES] if known.group_quarters else []
     if known.housing_units and known.group_quarters:
-        rests.insert(0, "which blocks have a housing unit or a facility of group quarters")
+        rests.insert(0, STRUCTURES)
     on = (
         f", and of what the bounds on dwellings publish exactly: {', and '.join(rests)}"
         if rests
         else ""
     )
+    return (trees_note(on),)
+
+
+def trees_note(on: str) -> str:
+    """That measured trees are others than the published one, and what they are made of ``on``
+    besides geography."""
     return (
-        (
-            "The measured trees are not that of the tables (spine.parquet, next to the"
-            f" measurements). They are made of public geography{on}. Nothing else in the records"
-            " enters them, and data sets that are called neighbors agree on them."
-        ),
+        "The measured trees are not that of the tables (spine.parquet, next to the"
+        f" measurements). They are made of public geography{on}. Nothing else in the records"
+        " enters them, and data sets that are called neighbors agree on them."
     )
 
 

@@ -125,8 +125,8 @@ class Data(Files):
         return self
 
 
-class Geography(Part):
-    """``[geography]``."""
+class TreeKeys(Part):
+    """``[geography]``: the levels of the tree, and which tree is measured."""
 
     levels: tuple[str, ...] = Field(min_length=1)
     """The levels of the tree, from the root down; those below the root are fields of the input."""
@@ -134,16 +134,12 @@ class Geography(Part):
     """The tree that is measured: `"tabulation"`, the tree of the input's codes, or
     `"optimized"`, the Bureau's optimized spine of 2020.
     """
-    places: str | None = None
-    """For the reader ``table``: a table of all places, also of those where nobody lives, with the
-    columns that ``data.columns`` names for levels, areas, names and housing units."""
-    define: dict[str, tuple[str, ...]] = {}
-    """Levels that are products of fields, with a unit for each combination that occurs."""
     targets: tuple[str, ...] | None = None
     """With an optimized spine: areas that no block group may straddle. Each is a field of the
     input (``"Place"``, ``"SLDL"``, ``"VTD"``; ``"Block_Group"`` for tabulation block groups), or
     the path of a list of blocks. The file's name must have a ``.`` in it (``"precincts.csv"``),
-    and the path is relative to the folder where you run the command. Absent: only those of 2020."""
+    and the path is relative to the folder where you run the command. Absent: only those of 2020.
+    In the DHC the fields are the kinds of areas of the release that it rests on."""
     fanout: int | Literal["none"] | None = None
     """With an optimized spine: a block group has at most √n + fanout + 1 blocks, rounded down,
     in a tract of n blocks. ``"none"``: no limit. Absent: 12, as in 2020, and with targets
@@ -199,6 +195,16 @@ class Geography(Part):
     def named(self) -> tuple[str, ...]:
         """The targets, files by their names alone."""
         return tuple(Path(t).name if t in self.lists else t for t in self.targets or ())
+
+
+class Geography(TreeKeys):
+    """``[geography]``."""
+
+    places: str | None = None
+    """For the reader ``table``: a table of all places, also of those where nobody lives, with the
+    columns that ``data.columns`` names for levels, areas, names and housing units."""
+    define: dict[str, tuple[str, ...]] = {}
+    """Levels that are products of fields, with a unit for each combination that occurs."""
 
 
 class BudgetPart(Part):

@@ -20,6 +20,7 @@ from das.files.readers import linked
 from das.files.readers.linked import LinkedExtract
 from das.files.release import statement
 from das.files.run import run_directory
+from das.model.areas import Areas
 from das.model.closed import Closed
 from das.model.codes import text
 from das.model.confidential import Confidential
@@ -28,19 +29,22 @@ from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING
 from das.model.kinds import PERSONS as PEOPLE
+from das.model.measured_spine import MeasuredSpine
 from das.model.not_private import UNKNOWN
 from das.model.redistricting import H1, PL94
 from das.model.source import Source
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
-from das.release.dhc import Ints, fixed_units
+from das.release.dhc import Ints, OpenedDhc, fixed_units
 from das.release.opened import OpenedRelease, open_release
 from das.release.verify.sealed import check_digests
 from das.spec import DhcSpec
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, Earlier
 from das.spec.dhc_relations import replaced
 from das.truth import prepared
+from das.truth.dhc_trees import trees_of
 from das.truth.histogram import lowest_histogram
+from das.truth.preparation import check_lists
 
 #: The remedy if the release has other records.
 _NAME = "constraints.from must name a redistricting release of persons and housing units"
@@ -48,18 +52,25 @@ _NAME = "constraints.from must name a redistricting release of persons and housi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedDhc(Closed):
-    """The tree of the earlier release, the ``fixed`` counts of persons and units, and the true
-    counts of the lowest units by universe. ``spec`` names the earlier release."""
+    """What a run knows before it measures. ``spine`` is that of the earlier release, which ``spec``
+    names; ``trees`` are measured. ``fixed`` are counts of persons and of units, and ``lowest`` true
+    counts of the lowest units by universe."""
 
     spec: DhcSpec
     spine: Spine
+    trees: Mapping[str, MeasuredSpine]
     fixed: Mapping[str, Histogram]
     lowest: Mapping[str, Confidential[Histogram]]
+    areas: tuple[Areas, ...]
     sources: tuple[Source, ...]
 
     @cached_property
     def subtrees(self) -> Subtrees:
-        return Subtrees.of(self.spine, largest=prepared.LARGEST)
+        return Subtrees.of(self.spine, self.trees.values(), largest=prepared.LARGEST)
+
+    def opened(self, folder: Path) -> OpenedDhc:
+        """The public part of it, as a release in ``folder`` has it."""
+        return OpenedDhc(folder, self.spec, self.spine, self.trees, self.fixed, self.subtrees)
 
     def rows(self, universe: str, start: int, stop: int) -> Confidential[Histogram]:
         """The counts of the lowest units ``start:stop``."""
@@ -79,12 +90,14 @@ class PreparedDhc(Closed):
 
 @dataclass(frozen=True, eq=False)
 class EarlierRelease:
-    """A redistricting release: its tree from some level down, the published counts of the lowest
-    units, and what a release that rests on it says about it."""
+    """A redistricting release, measured over any tree. It has its published spine from some level
+    down, published counts of the lowest units, and areas. ``named`` is what a release that rests on
+    it says about it."""
 
     spine: Spine
     persons: Histogram
     homes: Histogram
+    areas: tuple[Areas, ...]
     named: Earlier
 
     @staticmethod
@@ -114,7 +127,8 @@ class EarlierRelease:
                 "rho": replaced(said) if isinstance(said, Statement) else {},
             }
         )
-        return EarlierRelease(spine, counts[PEOPLE.name], counts[HOUSING.name], named)
+        persons, homes = counts[PEOPLE.name], counts[HOUSING.name]
+        return EarlierRelease(spine, persons, homes, opened.areas(), named)
 
 
 def _exact_persons(said: Document, spine: Spine) -> list[tuple[str, str]]:
@@ -177,6 +191,7 @@ def prepare(
     """Read linked tables from a folder. Raises :class:`InputError` if the records do not have the
     published blocks, housing units and facilities.
     """
+    check_lists(spec.geography)
     given, spine = (
         linked.read(folder, encoding=spec.data.encoding, progress=progress),
         earlier.spine,
@@ -189,7 +204,22 @@ def prepare(
     facilities = exact[:, 1:]
     _check_facilities(facilities, earlier, spine)
     fixed = {PERSONS: earlier.persons, UNITS: fixed_units(earlier.homes, facilities)}
-    return PreparedDhc(spec.after(earlier.named), spine, fixed, lowest, given.sources)
+    structures = np.concatenate([exact[:, :1], by_class(facilities)], axis=1)
+    trees, lists = trees_of(spec, spine, earlier.areas, structures)
+    _check_covered(earlier, trees[PERSONS])
+    sources = (*given.sources, *lists)
+    return PreparedDhc(
+        spec.after(earlier.named), spine, trees, fixed, lowest, earlier.areas, sources
+    )
+
+
+def by_class(facilities: Ints) -> Ints:
+    """Facilities by the seven classes of the redistricting data, ``(units, 7)``, from types."""
+    types = facilities.shape[1]
+    of_type = np.array(TENVACGQ.query("hhgq8lev").groupings[0].index)[-types:] - 1
+    out = np.zeros((len(facilities), of_type.max() + 1), dtype=np.int64)
+    np.add.at(out.T, of_type, facilities.T)
+    return out
 
 
 def exact_units(units: Confidential[Histogram]) -> Ints:
@@ -241,14 +271,28 @@ def _check_facilities(facilities: Ints, earlier: EarlierRelease, spine: Spine) -
     but has no facility of that class."""
     hhgq = PL94.query("hhgq")
     persons = earlier.persons.answer(hhgq)[:, 1:]
-    of_type = np.array(TENVACGQ.query("hhgq8lev").groupings[0].index)[-facilities.shape[1] :] - 1
-    there = np.zeros_like(persons)
-    np.add.at(there.T, of_type, facilities.T)
-    odd = np.flatnonzero(((persons > 0) & (there == 0)).any(axis=1))
+    odd = np.flatnonzero(((persons > 0) & (by_class(facilities) == 0)).any(axis=1))
     if len(odd):
         raise InputError(
             f"{len(odd):,} blocks were published with persons in a class of group quarters but have"
             f" no facility of that class, such as {spine.code(spine.levels[-1], int(odd[0]))}",
             where=UNITS,
             remedy="give the facilities that the earlier release was made of",
+        )
+
+
+def _check_covered(earlier: EarlierRelease, tree: MeasuredSpine) -> None:
+    """Raises :class:`InputError` if persons were published outside of the measured tree."""
+    there = np.zeros(earlier.persons.units, dtype=bool)
+    there[tree.place] = True
+    odd = np.unique(earlier.persons.unit[~there[earlier.persons.unit]])
+    if len(odd):
+        spine = earlier.spine
+        raise InputError(
+            f"{len(odd):,} blocks were published with persons but have no housing unit and no"
+            f" facility, such as {spine.code(spine.levels[-1], int(odd[0]))}: an optimized spine"
+            " leaves them out",
+            where="geography.spine",
+            remedy='set geography.spine = "tabulation", or rest on a release that publishes'
+            " housing units and facilities exactly",
         )

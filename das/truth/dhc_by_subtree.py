@@ -29,6 +29,7 @@ from das.engine import Progress
 from das.engine.tasks import Answer, Engine, Task
 from das.errors import PrivacyError
 from das.estimate.outer import OuterEstimates, RefinedEstimates
+from das.estimate.shares import joined_prior
 from das.estimate.upward import FromBelow, Upward
 from das.files import messages
 from das.files.messages import named, parted
@@ -45,8 +46,8 @@ from das.release.work_files import Messages, WorkFiles, stage_tasks, subtrees_of
 from das.spec.dhc import DhcUniverse
 from das.truth.by_subtree import unaltered
 from das.truth.dhc_measuring import MeasuringDhc, answering, attempt_at, written
-from das.truth.histogram import upward
 from das.truth.on_demand import OnDemandMeasurement
+from das.truth.prepared import over
 
 ASK, SUBTREES = "ask", "subtrees-dhc"
 Ints = NDArray[np.int64]
@@ -88,13 +89,13 @@ class SubtreeOracle(Closed):
                 where=directory.ledger,
                 remedy="resume the run: it says how to continue",
             )
-        known = upward(unaltered(directory, universe, subtree), opened.spine)
+        known = over(opened.tree(u), unaltered(directory, universe, subtree))
         by = answering(opened, u, known, directory, budget_book, _paid_before)
         return SubtreeOracle(opened, u, by, RecordingSource(by))
 
     @cached_property
     def upward(self) -> Upward:
-        return self.opened.upward(self.said)
+        return self.opened.upward(self.said, self.opened.tree(self.u).spine)
 
     def known_below(self) -> Messages:
         """What the subtree knows about the units of the upper tree (:class:`FromBelow`)."""
@@ -118,7 +119,10 @@ class SubtreeOracle(Closed):
         }
 
     def ask(self, asked: Mapping[str, Ints]) -> None:
-        """Repeat the requests of the upper tree, so that the subtree's files have the answers."""
+        """Repeat the requests of the upper tree, also those of its sums, so that the subtree's
+        files have the answers.
+        """
+        self.known_below()
         for name, at in asked.items():
             level, _, query = name.partition(":")
             self.said.answers(level, query, *np.divmod(at, self.said.shape(level, query)[1]))
@@ -149,17 +153,23 @@ def estimate_subtrees(task: Task) -> Answer:
     answer says which parts of the measurements have been written."""
     directory, parts, said, out = RunDirectory(task.run), list[MeasuredPart](), [], list[Path]()
     for number, subtree in _subtrees(task):
-        opened, u, lowest = subtree.opened, subtree.u, subtree.opened.spine.levels[-1]
+        opened, u = subtree.opened, subtree.u
+        tree, (lowest, places) = opened.tree(u), opened.lowest
         given = messages.read(_given(task.run, task.stage, number))
         subtree.ask(parted(given, "asked"))
         homes = Histogram.of_arrays(parted(given, "homes")) if u.rests_on else None
         above = opened.cut.level, Histogram.of_arrays(parted(given, "above"))
         ties = opened.ties(u, homes, given["kinds"])
-        found = opened.refined(u, subtree.upward, opened.spine, ties, above=above)
+        found = opened.refined(u, subtree.upward, tree.spine, ties, above=above)
         parts += written(opened, u, subtree.said, subtree.by, directory)
         said.append({level: asdict(c) for level, c in found.certificates.items()})
         out.append(_message(task.run, task.stage, number))
-        messages.write(out[-1], found.counts[lowest].to_arrays())
+        counts = tree.published(found.counts[lowest], places)
+        result = named("counts", counts.to_arrays())
+        if found.prior is not None:
+            codes = tree.spine.codes[tree.spine.index(found.prior.level)]
+            result |= named("prior", {"code": codes, **found.prior.to_arrays()})
+        messages.write(out[-1], result)
     out += [directory.release / f for p in parts for f in p.files]
     return {"parts": [asdict(p) for p in parts], "subtrees": said} | made.of(task.run, out)
 
@@ -189,12 +199,13 @@ class DhcSubtrees(Closed):
         perform(self.engine, ask, tasks(stage(ASK, u, attempt)), self.progress, confidential=True)
         lower = _OfSubtrees(opened, self.root, u, attempt)
         homes = opened.homes(u, done)
-        ties, upper_tree = opened.ties(u, homes), opened.own
+        ties, upper_tree = opened.ties(u, homes), opened.own(u)
         every = opened.upward(source, upper_tree, lower.known_below())
         found = opened.refined(u, every, upper_tree, ties, self.pool, self.progress)
         name = stage(SUBTREES, u, attempt)
         for subtree in range(1, len(opened.cut) + 1):
-            given = {"kinds": ties.able} | named("above", self._of(found.by_kind, subtree))
+            above = found.by_kind.some(lower.members[subtree - 1])
+            given = {"kinds": ties.able} | named("above", above.to_arrays())
             given |= named("asked", lower.requests(subtree))
             if homes is not None:
                 given |= named("homes", self._of_lowest(homes, subtree))
@@ -206,11 +217,6 @@ class DhcSubtrees(Closed):
             MeasuredPart(**part) for a in answers.values() for part in a["parts"]
         ]
 
-    def _of(self, counts: Histogram, subtree: int) -> Messages:
-        """The rows of a subtree among the upper tree's lowest units."""
-        units = self.opened.cut.units(subtree)
-        return counts.rows(units.start, units.stop).to_arrays()
-
     def _of_lowest(self, counts: Histogram, subtree: int) -> Messages:
         a, b = self.opened.cut.lowest(self.opened.spine)[[subtree - 1, subtree]].tolist()
         return counts.rows(a, b).to_arrays()
@@ -220,11 +226,15 @@ class DhcSubtrees(Closed):
     ) -> OuterEstimates:
         """The estimates of the whole tree, joined from its subtrees."""
         subtrees = range(1, len(self.opened.cut) + 1)
-        parts = [Histogram.of_arrays(messages.read(_message(self.root, name, i))) for i in subtrees]
+        results = [messages.read(_message(self.root, name, i)) for i in subtrees]
+        parts = [Histogram.of_arrays(parted(r, "counts")) for r in results]
+        priors = [parted(r, "prior") for r in results]
         worst = dict(upper_tree.certificates)
         for level, c in (p for a in answers for said in a["subtrees"] for p in said.items()):
             worst[level] = worst.get(level, Certificates()).merge(Certificates.of(c))
-        return OuterEstimates(Histogram.concatenate(parts).upward(self.opened.spine), worst)
+        counts = Histogram.concatenate(parts).upward(self.opened.spine)
+        prior = joined_prior(self.opened.spine, priors) if all(priors) else None
+        return OuterEstimates(counts, worst, prior)
 
 
 class _OfSubtrees(Closed):
@@ -233,12 +243,18 @@ class _OfSubtrees(Closed):
     def __init__(self, opened: OpenedDhc, root: Path, u: DhcUniverse, attempt: int) -> None:
         self._opened, self._root, self._u, self._attempt = opened, root, u, attempt
         self._open: dict[int, SubtreeOracle] = {}
+        home = opened.tree(u).home_units(opened.cut.level, opened.spine)
+        self._home = np.searchsorted(opened.cut.starts, home, side="right")
+        subtrees = range(1, len(opened.cut) + 1)
+        #: Of each subtree its units among the lowest of the measured upper tree.
+        self.members = [np.flatnonzero(self._home == i) for i in subtrees]
 
     def known_below(self) -> FromBelow:
         """Joined from the messages of all subtrees."""
         name, number = stage(ASK, self._u, self._attempt), len(self._opened.cut)
         found = [messages.read(_message(self._root, name, i)) for i in range(1, number + 1)]
-        joined = {key: np.concatenate([f[key] for f in found]) for key in found[0]}
+        order = np.argsort(np.concatenate(self.members))
+        joined = {key: np.concatenate([f[key] for f in found])[order] for key in found[0]}
         variance, sums = parted(joined, "variance"), parted(joined, "sums")
         return FromBelow(joined["only"], variance, sums, self._answers)
 
@@ -248,15 +264,14 @@ class _OfSubtrees(Closed):
 
     def _answers(self, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
         """Answers for the only children of ``units``, each from its subtree."""
-        cut = self._opened.cut
-        home = np.searchsorted(cut.starts, units, side="right")
-        out = np.zeros(len(units))
+        home, out = self._home[units], np.zeros(len(units))
         for subtree in np.unique(home).tolist():
-            here, first = home == subtree, cut.units(subtree).start
+            here = home == subtree
             if subtree not in self._open:
                 self._open[subtree] = SubtreeOracle.of(
                     self._root, self._u.name, subtree, self._attempt
                 )
-            every = self._open[subtree].upward
-            out[here] = every.answers_of_only(cut.level, query, units[here] - first, cells[here])
+            every, own = self._open[subtree].upward, self.members[subtree - 1]
+            of = np.searchsorted(own, units[here])
+            out[here] = every.answers_of_only(self._opened.cut.level, query, of, cells[here])
         return out

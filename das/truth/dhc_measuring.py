@@ -23,6 +23,7 @@ import numpy as np
 from das.accounting.document import OwnStatement
 from das.accounting.statement import LedgerEvents, invariants, statement
 from das.errors import UserError
+from das.estimate.shares import scope
 from das.files import atomic
 from das.files.measurements import nmf, on_demand
 from das.files.run import truth
@@ -50,7 +51,7 @@ from das.truth.dhc import PreparedDhc, exact_units
 from das.truth.histogram import upward
 from das.truth.measure import truth_digest
 from das.truth.on_demand import OnDemandMeasurement, Pay
-from das.truth.prepared import TrueHistograms
+from das.truth.prepared import TrueHistograms, over
 from das.truth.run_noise import noise_for
 
 T = TypeVar("T")
@@ -58,22 +59,37 @@ T = TypeVar("T")
 
 def begin(prepared: PreparedDhc, directory: RunDirectory) -> None:
     """Make the folder of a run, with what it will measure. A failure here leaves no folder."""
+    spec = prepared.spec
+    _check_cut(spec, prepared.spine, prepared.subtrees)
     directory.create()
-    spec, spine = prepared.spec, prepared.spine
+    opened = prepared.opened(directory.release)
     with directory.whole_or_nothing():
-        write_public(directory.release, spec, spine, prepared.fixed, prepared.subtrees)
+        write_public(opened, prepared.areas)
         store(prepared, prepared.lowest, directory)
-        u = spec.universe(UNITS)
+        tree = prepared.trees[UNITS]
         nmf.write_constraints(
             directory.nmf(UNITS),
-            u.schema,
-            spine,
-            list(exact(spine, prepared.lowest[UNITS])),
+            spec.universe(UNITS).schema,
+            tree.spine,
+            list(exact(tree, prepared.lowest[UNITS])),
             private=spec.run.private,
         )
-        digests = truth_known(directory, spine, prepared.subtrees, prepared.lowest)
+        digests = truth_known(directory, prepared.spine, prepared.subtrees, prepared.lowest)
         read = {"inputs": [asdict(s) for s in prepared.sources], "truth": digests}
         atomic.write_json(directory.inputs, marked(read, spec.run.private))
+
+
+def _check_cut(spec: DhcSpec, spine: Spine, cut: Subtrees) -> None:
+    """Raises :class:`UserError` if a prior of shares needs what no subtree sees."""
+    if spec.estimation.prior == "none" or not len(cut):
+        return
+    if spine.index(cut.level) > spine.index(level := scope(spine)):
+        raise UserError(
+            f"the prior of shares is estimated by {level}, and this tree is so large that it is cut"
+            f" below, at {cut.level}",
+            where="estimation.prior",
+            remedy='leave it at "none", or name more levels in geography.levels',
+        )
 
 
 def truth_known(
@@ -89,16 +105,18 @@ def truth_known(
     return {name: known | files.get(name, {}) for name, known in whole.items()}
 
 
-def exact(spine: Spine, units: Confidential[Histogram]) -> tuple[Constraint, ...]:
-    """What is published exactly: every lowest unit's housing units, and its facilities by type."""
+def exact(tree: MeasuredSpine, units: Confidential[Histogram]) -> tuple[Constraint, ...]:
+    """What is published exactly: the housing units of every lowest unit of the measured tree, and
+    its facilities by type. A published unit outside of the tree has neither.
+    """
     says = "housing units, and facilities of group quarters by type, of every block"
     return (
         Constraint(
             strategy.UNITS_EXACT,
-            spine.levels[-1],
+            tree.spine.levels[-1],
             strategy.UNITS_EXACT,
             "=",
-            exact_units(units),
+            exact_units(units)[tree.place],
             says,
         ),
     )
@@ -148,6 +166,7 @@ class MeasuringDhc(Closed):
         )
 
     def truth(self, u: DhcUniverse) -> TrueHistograms:
+        """The true counts of every level of the published spine."""
         return upward(self._lowest[u.name], self._opened.spine)
 
     def source(self, u: DhcUniverse) -> RecordingSource:
@@ -157,7 +176,7 @@ class MeasuringDhc(Closed):
         self._answering[u.name] = answering(
             opened,
             u,
-            self.truth(u),
+            over(opened.tree(u), self._lowest[u.name]),
             self._directory,
             budget_book.entries,
             lambda level: budget_book.pay((u.name, level)),
@@ -184,7 +203,7 @@ class MeasuringDhc(Closed):
         """
         spec = self._opened.spec
         drawn = self._budget_book.close()
-        said = stated(spec, drawn, exact(self._opened.spine, self._lowest[UNITS]))
+        said = stated(spec, drawn, exact(self._opened.trees[UNITS], self._lowest[UNITS]))
         return seal(
             self._directory.release,
             said,
@@ -214,7 +233,7 @@ def answering(
         {level: known[level] for level in levels},
         u.name,
         u.schema,
-        MeasuredSpine.of(opened.own),
+        MeasuredSpine.of(opened.own(u)),
         u.plan,
         noise_for([(u.name, level) for level in levels], budget_book, opened.spec, directory),
         pay,
@@ -236,7 +255,7 @@ def written(
             root,
             level,
             u.schema,
-            opened.own,
+            opened.own(u),
             said.of(level),
             subtree,
             private=opened.spec.run.private,

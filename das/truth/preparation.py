@@ -31,6 +31,7 @@ from das.model.universe import Universe
 from das.spec import RunSpec
 from das.spec.notes import bounds_in_words, counts_in_words, known_structures
 from das.spec.own_parts import OwnUniverse
+from das.spec.parts import TreeKeys
 from das.stages import Stages
 from das.truth.histogram import lowest_histogram
 from das.truth.prepared import Prepared, joined
@@ -45,13 +46,7 @@ def prepare(
     ``threads`` threads reads one state at a time.
 
     Raises :class:`InputError` or :class:`SpecError` if the input is wrong."""
-    for path in spec.geography.lists:
-        if not Path(path).is_file():
-            raise InputError(
-                f"no such file: {path}",
-                where="geography.targets",
-                remedy="name a list of blocks as seen from here, or a field of the input",
-            )
+    check_lists(spec.geography)
     parts = _apart(spec, paths)
     if len(parts) == 1:
         return _prepare(spec, parts[0], stages, progress)
@@ -63,6 +58,17 @@ def prepare(
     whole = joined(found)
     machine.give_back()
     return whole
+
+
+def check_lists(geography: TreeKeys) -> None:
+    """Raises :class:`InputError` for a target that is a file which does not exist."""
+    for path in geography.lists:
+        if not Path(path).is_file():
+            raise InputError(
+                f"no such file: {path}",
+                where="geography.targets",
+                remedy="name a list of blocks as seen from here, or a field of the input",
+            )
 
 
 def _each(

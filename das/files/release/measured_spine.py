@@ -45,7 +45,7 @@ def write(
     path: Path, tree: MeasuredSpine, published: Spine, subtrees: Subtrees | None = None
 ) -> None:
     """Nothing where the tree is the published one. Without ``subtrees`` it is all upper tree."""
-    if tree.alike:
+    if tree.is_published:
         return
     subtrees = subtrees or Subtrees.none(published)
     home, more = np.zeros(tree.spine.units(subtrees.level), dtype=np.int64), {}
@@ -55,13 +55,13 @@ def write(
         more = {"shares": tree.shares, "place": place.tolist()}
         if (home == 0).any():
             raise ValueError(f"a unit of {subtrees.level} lies in several subtrees")
-    names, lowest = tree.spine.levels, len(tree.spine) - 1
+    names, lowest, ends = tree.spine.levels, len(tree.spine) - 1, tree.ends
 
     def beside(depth: int, a: int, b: int) -> Sequence[pa.Array]:
         codes = (
             published.codes[-1][tree.place[a:b]] if depth == lowest else np.zeros(b - a, dtype="S1")
         )
-        return _classes(names, depth, tree.last[depth][a:b], tree.shares), texts.column(codes)
+        return _classes(names, depth, ends[depth][a:b], tree.shares), texts.column(codes)
 
     cut.write(
         path,
@@ -90,7 +90,7 @@ def read_upper_tree(path: Path, upper_tree: Spine, levels: Sequence[str]) -> Mea
     there is no file."""
     if not path.exists():
         return MeasuredUpperTree(
-            upper_tree, np.arange(len(upper_tree.codes[-1])), (), True, tuple(levels)
+            upper_tree, np.arange(len(upper_tree.codes[-1])), every=tuple(levels)
         )
     said = _said(path)
     found, spine = _upper_tree(path, said, upper_tree)
@@ -103,7 +103,8 @@ def read_upper_tree(path: Path, upper_tree: Spine, levels: Sequence[str]) -> Mea
         0 <= place.min() <= place.max() < len(upper_tree.codes[-1])
     ):
         raise _strange(path)
-    return MeasuredUpperTree(spine, place, found.last(path, levels), found.shares, tuple(levels))
+    last = found.last(path, levels)
+    return MeasuredUpperTree(spine, place, last, found.shares, every=tuple(levels))
 
 
 def read_subtree(path: Path, subtree: int, published: Spine) -> MeasuredSpine:

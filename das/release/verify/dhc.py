@@ -56,9 +56,9 @@ def check_files(opened: OpenedDhc, mechanism: Mechanism, lines: Sequence[Line]) 
         odd = ~(np.abs(variance / least - 1) <= 1e-5)
         if odd.any():
             unit = int(np.argmax(odd))
+            code = opened.trees[line.universe].spine.code(line.level, unit)
             raise ReleaseError(
-                f"variance {variance[unit]:.6g} of {opened.spine.code(line.level, unit)}, the"
-                f" statement gives {least:.6g}",
+                f"variance {variance[unit]:.6g} of {code}, the statement gives {least:.6g}",
                 where=where,
                 remedy=ALTERED,
             )
@@ -127,8 +127,9 @@ def _check_known(opened: OpenedDhc, said: Statement) -> None:
             remedy=ALTERED,
         )
     ((level, query),) = opened.spec.exact[UNITS]
-    found = NmfReader(root, opened.spine).constraints(level)
-    dense = opened.fixed[UNITS].dense()
+    tree = opened.tree(units)
+    found = NmfReader(root, tree.spine).constraints(level)
+    dense = opened.fixed[UNITS].dense()[tree.place]
     exact = np.concatenate([dense[:, :2].sum(axis=1, keepdims=True), dense[:, 2:]], axis=1)
     if set(found) != {query} or not np.array_equal(found[query][1], exact):
         raise ReleaseError(

@@ -34,7 +34,7 @@ def check_places(trees: Mapping[str, MeasuredSpine], release: Path) -> None:
     published = spine_file.read(release / "spine.parquet")
     for universe, tree in trees.items():
         place = published.codes[-1][tree.place]
-        if not tree.alike and len(
+        if not tree.is_published and len(
             odd := np.flatnonzero(~np.strings.endswith(tree.spine.codes[-1], place))
         ):
             raise ReleaseError(
