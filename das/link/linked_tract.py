@@ -20,7 +20,7 @@ _IN_LAW, _GRANDCHILD = LEVEL["child-in-law"], LEVEL["grandchild"]
 WRONG = 30.0
 #: What years between generations cost, and couples that are far apart.
 _YEARS, _CLOSE = (12, 14, 16), np.array([WRONG, 6.0, 3.0, 0.0])
-_COUPLE, _USUAL = 1.3, 6.0
+_COUPLE, _USUAL = 1.8, 8.0
 _NO_AGE = 1000
 #: Years between generations.
 _APART = 16
