@@ -99,7 +99,7 @@ def _runs(
     cut.
     """
     bumps, span = (high - low) * rate + 1, max(1, int(min(SIZE / rate, MOST)))
-    if bumps.sum() < 2 * SIZE:  # most intervals are short, and have one bump
+    if bumps.sum() < SIZE:
         yield low, high
         return
     long = bumps > SIZE

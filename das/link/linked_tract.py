@@ -16,11 +16,11 @@ from das.model.dhc.members import HEADS, LEVEL, OWN, PARENTS, PARTNERS
 FIRST = HEADS[1] + 1
 MEMBER = FIRST + len(PARTNERS)
 _IN_LAW, _GRANDCHILD = LEVEL["child-in-law"], LEVEL["grandchild"]
-#: What costs more cannot be.
+#: What costs as much cannot be.
 WRONG = 30.0
 #: What years between generations cost, and couples that are far apart.
-_YEARS, _CLOSE = (12, 14, 16), np.array([2 * WRONG, 6.0, 3.0, 0.0])
-_COUPLE, _USUAL = 1.0, 5.0
+_YEARS, _CLOSE = (12, 14, 16), np.array([WRONG, 6.0, 3.0, 0.0])
+_COUPLE, _USUAL = 1.3, 6.0
 _NO_AGE = 1000
 #: Years between generations.
 _APART = 16
@@ -47,6 +47,7 @@ class LinkedTract:
         held = added(self.index, self.group, groups)
         there = person_index()[self.relgq, self.cls]
         held += added(there, self.group[household], groups)
+        totals = totals.with_large(held)
         self.weight = np.pad(totals.weight, ((0, 0), (0, 1)))
         self.over = np.pad(held - totals.wanted, ((0, 0), (0, 1)))
         self.order()
@@ -83,7 +84,7 @@ class LinkedTract:
         self, person: Ints, home: Ints, label: Ints, head: Ints | None = None
     ) -> Floats:
         """What it costs that persons have a relationship in a household, perhaps under another
-        ``head``. Above :data:`WRONG` it cannot be."""
+        ``head``. At :data:`WRONG` it cannot be."""
         head = self.head[home] if head is None else head
         person, head, label = np.broadcast_arrays(person, head, label)
         gap = self.age[head] - self.age[person]
@@ -96,13 +97,14 @@ class LinkedTract:
         same = np.isin(label[at], (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"]))
         sex = self.people.sex
         fits = (same == (sex[head] == sex[other])) & (self.age[other] >= 18)
-        out[at] = np.where(fits, _COUPLE * age_gap(self.people, head, other), 2 * WRONG)
+        gap = np.minimum(_COUPLE * age_gap(self.people, head, other), WRONG - 1)
+        out[at] = np.where(fits, gap, WRONG)
         return out
 
     def becoming(self, person: Ints, home: Ints, label: Ints) -> Floats:
         """The same where it is new: most couples cost nothing."""
         out = self.implausible(person, home, label)
-        couple = np.isin(label, PARTNERS)
+        couple = np.isin(label, PARTNERS) & (out < WRONG)
         return np.asarray(np.where(couple, np.maximum(out - _USUAL, 0.0), out))
 
     def random_home(self, rng: np.random.Generator, block: Ints) -> Ints:

@@ -130,8 +130,9 @@ def joined(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMo
     size = of.counts[:, SIZE]
     keep = (to != h) & possible_labels()[label, of.age[p]]
     keep &= (size[to] < _MOST) | (size[h] > size[to] + 1)
-    p, h, to, label = p[keep], h[keep], to[keep], label[keep]
-    cost = of.becoming(p, to, label) - of.implausible(p, h, of.relgq[p])
+    new = of.becoming(p, to, label)
+    p, h, to, label, new = (x[keep & (new < WRONG)] for x in (p, h, to, label, new))
+    cost = new - of.implausible(p, h, of.relgq[p])
     con, cls, none = contributions(), of.cls[p], np.full(len(p), -1)
     counts = (of.counts[h] - con[of.relgq[p], cls], of.counts[to] + con[label, cls])
     return _of_persons(of, (h, to), counts, (p, none), (label, none), (to, none), cost)
@@ -152,10 +153,11 @@ def exchanged(of: LinkedTract, rng: np.random.Generator, tries: int) -> Househol
         for a, b in ((was_q, was_p), (was_p, was_q))
     )
     keep = possible_labels()[new_p, of.age[p]] & possible_labels()[new_q, of.age[q]]
-    p, q, h, k, was_p, was_q, new_p, new_q = (
-        x[keep] for x in (p, q, h, k, was_p, was_q, new_p, new_q)
+    one, two = of.implausible(p, k, new_p), of.implausible(q, h, new_q)
+    keep &= (one < WRONG) & (two < WRONG)
+    p, q, h, k, was_p, was_q, new_p, new_q, cost = (
+        x[keep] for x in (p, q, h, k, was_p, was_q, new_p, new_q, one + two)
     )
-    cost = of.implausible(p, k, new_p) + of.implausible(q, h, new_q)
     cost -= of.implausible(p, h, was_p) + of.implausible(q, k, was_q)
     con, a, b = contributions(), of.cls[p], of.cls[q]
     counts = (
@@ -187,11 +189,11 @@ def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMo
     keep &= of.fits(q, h) & possible_labels()[of.relgq[q], of.age[of.head[h]]]
     h, q = h[keep], q[keep]
     p, k, label, same = of.head[h], of.home[q], of.relgq[q], of.home[q] == h
-    cost = of.implausible(p, k, label, np.where(same, q, of.head[k]))
-    cost -= of.implausible(q, k, label)
-    other = np.where((partner[h] >= 0) & ~same, partner[h], q)  # whose householder changes
-    left = of.implausible(other, h, of.relgq[other], q) - of.implausible(other, h, of.relgq[other])
-    cost += np.where(other == q, 0.0, left)
+    other = np.where(same, -1, partner[h])  # whose householder changes
+    one = of.implausible(p, k, label, np.where(same, q, of.head[k]))
+    two = np.where(other < 0, 0.0, of.implausible(other, h, of.relgq[other], q))
+    cost = one + two - of.implausible(q, k, label)
+    cost -= np.where(other < 0, 0.0, of.implausible(other, h, of.relgq[other]))
     con, a, b = contributions(), of.cls[p], of.cls[q]
     there = con[label, a] - con[label, b]
     here = of.counts[h] - con[HEADS[1], a] + con[HEADS[1], b] + same[:, None] * there
@@ -206,7 +208,7 @@ def headed(of: LinkedTract, rng: np.random.Generator, tries: int) -> HouseholdMo
         cost,
     )
     heads = np.stack([q, of.head[k]], 1)
-    good = np.flatnonzero(cost < WRONG)
+    good = np.flatnonzero((one < WRONG) & (two < WRONG))
     return HouseholdMoves(**{**vars(made), "heads": heads}).some(good)
 
 

@@ -5,9 +5,9 @@ the families that they measure well. The distance of a link from them is
 
 .. math:: J = \sum_u \sum_f w_{uf} (x_{uf} - y_{uf})^2,
 
-over the tract and its block groups :math:`u` and the cells :math:`f` of all families. Linked
-counts are :math:`x`, published ones :math:`y`, and :math:`w` is in proportion to the inverse
-variance of the plan's answers. Where both files have measured the same, such as couples, two families weigh
+over the tract and its block groups :math:`u` and the cells :math:`f` of all families. What is
+linked is :math:`x`, what is published :math:`y`. The weight :math:`w` is in proportion to the
+inverse variance of the answer in production's plan. Where both files have measured the same, such as couples, two families weigh
 against each other. Then the least distance is at the mean with inverse variances as weights.
 
 Adding one to a cell changes :math:`J` by :math:`w (2 (x - y) + 1)`. These are the *prices* at which
@@ -22,6 +22,7 @@ from functools import cache
 import numpy as np
 
 from das.errors import InputError
+from das.link.counted import age_class
 from das.link.fields import MS, Floats, Ints, N, household_attributes, type_fields
 from das.link.people import HomePersons
 from das.link.skeleton_cells import SKELETON
@@ -46,6 +47,7 @@ _AXES = {
     "hisp": 2,
     "race": 7,
     "owned": 2,
+    "tenure": 3,
     "couple": 5,
     "partner": 3,
     "own": 4,
@@ -61,15 +63,19 @@ _HOUSEHOLDS: tuple[tuple[tuple[str, ...], float], ...] = (
     (("partner", "own", "sex", "owned"), 1.0),
     (("couple", "hisp", "owned"), 1.0),
     (("multig", "hisp", "owned"), 1.0),
-    (("hisp", "race", "owned"), 0.8),
+    (("hisp", "race", "owned"), 1.0),
     (("relatives", "partner", "any own", "sex", "alone"), 0.2),
-    (("size", "relatives", "owned"), 0.1),
-    (("age", "relatives", "owned"), 0.2),
-    (("owned", "relatives", "partner", "sex", "alone", "age3"), 0.2),
+    (("size", "relatives"), 0.1),
+    (("size", "tenure"), 0.5),
+    (("age", "relatives", "owned"), 0.1),
+    (("owned", "relatives", "partner", "sex", "alone", "age3"), 0.3),
     (("couple", "sex"), 0.5),
 )
-#: Of the persons' file, asked of its householders.
-_ALONE = (("alone", "sex", "old head"), 1.0)
+#: Families of households that the persons' file is asked for, which knows its householders better.
+_HEADS: tuple[tuple[tuple[str, ...], float], ...] = (
+    (("alone", "sex", "old head"), 1.0),
+    (("sex", "age"), 0.5),
+)
 #: Of householders as both files measured them together, where they did. Other families of what
 #: the skeleton counts are asked of it, too.
 _SKELETON: tuple[tuple[tuple[str, ...], float], ...] = (
@@ -77,7 +83,8 @@ _SKELETON: tuple[tuple[tuple[str, ...], float], ...] = (
     (("age", "owned"), 1.0),
     (("alone", "owned"), 1.0),
 )
-_FAMILIES = (*_HOUSEHOLDS, _ALONE, *_SKELETON)
+_FAMILIES = (*_HOUSEHOLDS, *_HEADS, *_SKELETON)
+_OF_HEADS = slice(len(_HOUSEHOLDS), len(_HOUSEHOLDS) + len(_HEADS))
 #: Persons by relationship and whether under 18, children by age, and the old.
 _LABELS, _CHILDREN, _SENIORS = 1.0, 0.3, 1.0
 #: The weight of a block group's cell next to that of its tract.
@@ -113,6 +120,7 @@ def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
         "age3": np.searchsorted((2, 6), of["hhage"], side="right"),
         "hisp": of["hisp"],
         "race": of["race"],
+        "tenure": of[TENURE.name],
         "owned": np.where(of[TENURE.name] == 2, 1, 0),
         "couple": couple,
         "partner": np.where(couple == N, 2, np.where(couple <= MS, 0, 1)),
@@ -142,10 +150,14 @@ FAMILIES = len(_FAMILIES)
 
 def household_index(of: Mapping[str, Ints]) -> Ints:
     """The cell of households in each family, ``(..., FAMILIES)``."""
-    levels = _axes(of)
+    return _cells(_axes(of), slice(None))
+
+
+def _cells(levels: Mapping[str, Ints], families: slice) -> Ints:
+    """The cells in some of the families, ``(..., families)``."""
     out = []
-    for (axes, _), start in zip(_FAMILIES, _starts(), strict=False):
-        at = np.zeros_like(levels["couple"])
+    for (axes, _), start in zip(_FAMILIES[families], _starts()[families], strict=False):
+        at = np.zeros_like(levels["sex"])
         for axis in axes:
             at = at * _AXES[axis] + levels[axis]
         out.append(at + start)
@@ -203,7 +215,8 @@ def added(household: Ints, group: Ints, groups: int, many: Ints | None = None) -
     times = np.ones(len(group)) if many is None else many.astype(float)
     at = (group[:, None] * width + household).reshape(-1)
     weight = np.repeat(times, household.shape[1])
-    by = np.bincount(at, weights=weight, minlength=groups * width).reshape(groups, width)
+    by = np.bincount(at, weights=weight, minlength=groups * width).astype(float)
+    by = by.reshape(groups, width)
     return np.concatenate([by.sum(axis=0, keepdims=True), by])[:, :CELLS]
 
 
@@ -214,15 +227,18 @@ def published_totals(
     householders of each block group, if they were estimated from both files."""
     groups = int(group.max(initial=0)) + 1
     index = household_index(household_attributes(households.cell))
-    index[:, len(_HOUSEHOLDS) :] = CELLS  # asked of persons, or of the skeleton
+    index = index[:, : len(_HOUSEHOLDS)]
     wanted = added(index, group[households.unit], groups, households.count)
     at = person_index()[persons.relgq, age_classes(persons.age)]
     wanted += added(at, group[persons.block], groups)
-    head = np.isin(persons.relgq, HEADS)
-    alone = (persons.relgq[head] == HEADS[0]).astype(np.int64)
-    old = (persons.age[head] >= 65).astype(np.int64)
-    cell = _starts()[len(_HOUSEHOLDS)] + (alone * 2 + persons.sex[head]) * 2 + old
-    wanted += added(cell[:, None], group[persons.block[head]], groups)
+    heads = persons.some(np.flatnonzero(np.isin(persons.relgq, HEADS)))
+    levels = {
+        "sex": heads.sex,
+        "age": np.maximum(age_class(heads.age), 0),
+        "alone": (heads.relgq == HEADS[0]).astype(np.int64),
+        "old head": (heads.age >= 65).astype(np.int64),
+    }
+    wanted += added(_cells(levels, _OF_HEADS), group[heads.block], groups)
     weight = np.tile(weights(), (1 + groups, 1))
     _ask_skeleton(wanted, weight, skeleton)
     weight[1:] *= GROUP_WEIGHT
@@ -237,11 +253,11 @@ def _ask_skeleton(wanted: Floats, weight: Floats, skeleton: Histogram | None) ->
         weight[:, starts[-1 - len(_SKELETON)] : starts[-1]] = 0
         return
     levels = _skeleton_axes(skeleton.cell)
-    for (axes, _), a, b in zip(_FAMILIES, starts, starts[1:], strict=False):
+    for i, (axes, _) in enumerate(_FAMILIES):
         if set(axes) <= set(levels):
-            at = np.ravel_multi_index(tuple(levels[x] for x in axes), [_AXES[x] for x in axes])
-            cells = (a + np.asarray(at))[:, None]
-            wanted[:, a:b] = added(cells, skeleton.unit, len(wanted) - 1, skeleton.count)[:, a:b]
+            cells, to = _cells(levels, slice(i, i + 1)), slice(starts[i], starts[i + 1])
+            found = added(cells, skeleton.unit, len(wanted) - 1, skeleton.count)
+            wanted[:, to] = found[:, to]
 
 
 def _skeleton_axes(cell: Ints) -> dict[str, Ints]:
@@ -254,6 +270,7 @@ def _skeleton_axes(cell: Ints) -> dict[str, Ints]:
         "age3": np.searchsorted((2, 6), age, side="right"),
         "hisp": hisp,
         "race": race,
+        "tenure": tenure,
         "owned": np.where(tenure == 2, 1, 0),
         "old head": np.where(age >= 6, 1, 0),
     }
