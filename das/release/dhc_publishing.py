@@ -51,6 +51,7 @@ def publish(
                 privacy,
                 spec.run.private,
                 spec.universes,
+                own_spine=opened.has_own_spine,
             )
     with stages("seal"):
         seal(out, privacy, spec.run.name, LedgerFile(out / "ledger.jsonl").entries.files())
