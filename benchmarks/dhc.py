@@ -13,56 +13,44 @@ from __future__ import annotations
 import argparse
 import resource
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
+from benchmarks.tracts import (
+    LEVELS,
+    PL94_FIXED,
+    TRACTS,
+    TractWorld,
+    UniverseRun,
+    age_errors,
+    redistricted,
+    run_universe,
+)
 from das import pipeline
-from das.engine import executor
 from das.engine.choice import EngineChoice
 from das.estimate.fixed_counts import FixedCounts
-from das.estimate.outer import refined
-from das.estimate.upward import Upward
 from das.files import packaged
 from das.files.run import truth as truth_file
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import dhc_files
-from das.model.confidential import Confidential
 from das.model.dhc import strategy
 from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
-from das.model.ledger import Ledger
-from das.model.measured_spine import MeasuredSpine
-from das.model.redistricting import PL94
 from das.model.schema import Schema
-from das.model.solution import Certificates
-from das.model.sparse_measurement import RecordingSource
 from das.model.spine import Spine
-from das.model.strategy import Strategy
-from das.noise import entropy
 from das.release import verify
 from das.release.dhc import open_dhc
 from das.release.dhc_files import read_counts
-from das.spec import DhcSpec, load, of_kind, parse
-from das.truth.on_demand import OnDemandMeasurement, paying
+from das.spec import DhcSpec, load, of_kind
 
 Ints = NDArray[np.int64]
-TRACTS = Path("dhc", "dhc_2010_28tracts.csv.gz")
-LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
-#: Whose budget each level has.
-BUDGETS = dict(
-    zip(LEVELS, ("State", "County", "Tract_Subset", "Block_Group", "Block"), strict=True)
-)
-PL94_FIXED = strategy.PERSONS_FIXED
 #: Minutes, gigabytes, megabytes of the release; errors predicted from the budgets (tenure by State,
 #: County, Tract), and how far off they may be.
 MINUTES, GIGABYTES, MEGABYTES = 15, 8, 200
@@ -92,49 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 work(figures, path, given)
 
 
-@dataclass(frozen=True)
-class _Ran:
-    """Counts of every level, and what it took."""
-
-    counts: Mapping[str, Histogram]
-    certificates: Mapping[str, Certificates]
-    seconds: float
-    asked: int
-
-
-def _run(
-    name: str,
-    truth: Histogram,
-    spine: Spine,
-    of: Strategy,
-    fixed: FixedCounts,
-    seed: int,
-    workers: int,
-    most: int = 0,
-) -> _Ran:
-    """One universe, from the truth to integers; its ledger is paid in full. Of queries with at most
-    ``most`` answers all levels are used.
-    """
-    schema, tree = of.schema, MeasuredSpine.of(spine)
-    of = Strategy(schema, {level: of.rho[BUDGETS[level]] for level in spine.levels}, of.outer)
-    plan = of.plan()
-    ledger = Ledger(plan.cost, paths=plan.paths)
-    levels = {level: Confidential(h) for level, h in truth.upward(spine).items()}
-    pay = paying(ledger, name, schema, tree, plan)
-    source = RecordingSource(
-        OnDemandMeasurement(levels, name, schema, tree, plan, entropy.seeded(seed), pay)
-    )
-    began = perf_counter()
-    with executor(workers) as pool:
-        found = refined(Upward(source, spine, most), spine, schema, of.outer, fixed, pool)
-    seconds = perf_counter() - began
-    if ledger.cost > plan.cost:
-        raise RuntimeError("the ledger has cost more than the plan")
-    asked = sum(len(m.at) for level in spine.levels for m in source.of(level))
-    return _Ran(found.counts, found.certificates, seconds, asked)
-
-
-def _check(ran: _Ran, spine: Spine, schema: Schema, fixed_query: str, fixed: Histogram) -> None:
+def _check(
+    ran: UniverseRun, spine: Spine, schema: Schema, fixed_query: str, fixed: Histogram
+) -> None:
     """Whatever must hold exactly. Raises ``RuntimeError``."""
     query = schema.query(fixed_query)
     for depth, level in enumerate(spine.levels):
@@ -152,7 +100,7 @@ def _check(ran: _Ran, spine: Spine, schema: Schema, fixed_query: str, fixed: His
         raise RuntimeError("counts that are held fixed differ")
 
 
-def _certified(ran: _Ran) -> dict[str, Any]:
+def _certified(ran: UniverseRun) -> dict[str, Any]:
     every = list(ran.certificates.values())
     return {
         "inaccurate": sum(c.estimation.inaccurate for c in every),
@@ -288,16 +236,8 @@ def _spec(*changes: str) -> DhcSpec:
 
 
 def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
-    frame = pd.read_csv(data, dtype={"block": str})
-    codes = np.unique(frame["block"].to_numpy(dtype=str))
-    places = {
-        "County": ["00001"] * len(codes),
-        "Tract": [c[:11] for c in codes],
-        "Block_Group": _groups(codes),
-        "Block": codes.tolist(),
-    }
-    spine = das.Spine.from_frame(places, LEVELS)
-    truth, bureau = (_people(frame, column, spine) for column in ("sf1", "dhc"))
+    world = TractWorld.read(data)
+    spine, truth, bureau = world.spine, world.truth, world.bureau
     errors: dict[str, list[dict[str, float]]] = {level: [] for level in ("Tract", "Block")}
     full = _spec("estimation.method=full-information").estimation.most
     small: dict[int, list[float]] = {
@@ -306,16 +246,18 @@ def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
     }  # errors of measured queries by tract, without and with all levels
     ran = {}
     for seed in range(1, given.repeats + 1):
-        before = _redistricted(truth, spine, seed)
+        before = redistricted(truth, spine, seed)
         fixed = FixedCounts.of(DHCP, PL94_FIXED, before, spine)
         for most, of_small in small.items():
-            ran[most] = _run(
+            ran[most] = run_universe(
                 "persons", truth, spine, strategy.persons(), fixed, seed, given.workers, most
             )
             _check(ran[most], spine, DHCP, PL94_FIXED, before)
-            of_small.append(_small_errors(truth.upward(spine)["Tract"], ran[most].counts["Tract"]))
+            of_small.append(
+                _smallage_errors(truth.upward(spine)["Tract"], ran[most].counts["Tract"])
+            )
         for level, found in errors.items():
-            found.append(_errors(truth, ran[0].counts["Block"], spine, level))
+            found.append(age_errors(truth, ran[0].counts["Block"], spine, level))
     figures("28 tracts, persons", ran[0].seconds, "s", **_certified(ran[0]))
     figures(
         "28 tracts: full information, errors of ages by sex and of relationships by tract beside"
@@ -327,7 +269,7 @@ def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
         repeats=given.repeats,
     )
     for level, found in errors.items():
-        beside = _errors(truth, bureau, spine, level)
+        beside = age_errors(truth, bureau, spine, level)
         for what, theirs in beside.items():
             ours = float(np.mean([f[what] for f in found]))
             bar = theirs * (1 + OPEN) if level == "Block" and what in BLOCK_ERRORS else None
@@ -341,109 +283,10 @@ def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
             )
 
 
-def _small_errors(truth: Histogram, found: Histogram) -> float:
+def _smallage_errors(truth: Histogram, found: Histogram) -> float:
     """The mean absolute error of an answer, over two queries that are measured by themselves."""
     queries = [DHCP.query(q) for q in ("age_38_groups * sex", "popSehsdTargetsRelship")]
     return float(np.mean([np.abs(truth.answer(q) - found.answer(q)).mean() for q in queries]))
-
-
-def _groups(codes: NDArray[np.str_]) -> list[str]:
-    """Block groups as the measured tree of 2020 has them: those of the tabulation, in parts of no
-    more blocks than the square root of those of the tract and 13."""
-    tract, size = np.unique([c[:11] for c in codes], return_counts=True)
-    most = dict(zip(tract.tolist(), (np.sqrt(size) + 13).astype(int).tolist(), strict=True))
-    first = {c: i for i, c in reversed(list(enumerate(c[:12] for c in codes)))}
-    return [
-        f"{c[:12]}-{(i - first[c[:12]]) // most[c[:11]]:02d}" for i, c in enumerate(codes.tolist())
-    ]
-
-
-def _people(frame: pd.DataFrame, column: str, spine: Spine) -> Histogram:
-    """Everybody at home; relationships by age, made up."""
-    some = frame[frame[column] > 0]
-    age = np.minimum(some["age"].to_numpy(), 115)
-    rng = np.random.default_rng(1)
-    adult = rng.choice([0, 1, 2, 3, 9, 17], len(some), p=[0.14, 0.36, 0.36, 0.06, 0.05, 0.03])
-    minor = rng.choice([6, 8, 11], len(some), p=[0.88, 0.05, 0.07])
-    at = (
-        np.where(age < 18, minor, adult),
-        some["sex"].to_numpy() - 1,
-        age,
-        some["cenhisp"].to_numpy() - 1,
-        some["cenrace"].to_numpy() - 1,
-    )
-    unit = spine.find("Block", some["block"].to_numpy(dtype=str))
-    number = some[column].to_numpy().astype(np.int64)
-    return Histogram.of(
-        spine.units("Block"), DHCP.cells, unit, np.ravel_multi_index(at, DHCP.shape), number
-    )
-
-
-def _redistricted(truth: Histogram, spine: Spine, seed: int) -> Histogram:
-    """The redistricting counts as they are published before, with their own budget."""
-    fixed_query, budget = (
-        DHCP.query(PL94_FIXED),
-        parse(
-            CONFIG.read_text(encoding="utf-8"),
-            where=str(CONFIG),
-            overrides=["geography.spine=tabulation"],
-        ).persons.plan,
-    )
-    rho = {
-        level: {d.query: 1 / Fraction(d.parameter) for d in budget.at(level)}
-        for level in spine.levels
-    }
-    of_level = {level: sum(queries.values(), Fraction(0)) for level, queries in rho.items()}
-    total = sum(of_level.values(), Fraction(0))
-    plan = das.Plan.of_rho(
-        total,
-        {level: r / total for level, r in of_level.items()},
-        {
-            level: {q: r / of_level[level] for q, r in queries.items()}
-            for level, queries in rho.items()
-        },
-    )
-    cells = np.unravel_index(fixed_query.at(truth.cell), PL94.shape)
-    records: dict[str, NDArray[Any]] = {
-        a.name: at for a, at in zip(PL94.attributes, cells, strict=True)
-    }
-    records |= {"Block": spine.geocodes("Block")[truth.unit], "number": truth.count}
-    counted = das.count(
-        pd.DataFrame(records),
-        PL94,
-        spine,
-        counts="number",
-        positions=[a.name for a in PL94.attributes],
-    )
-    noisy = das.measure(counted, plan, exact={"State": "total"}, seed=seed)
-    structures = np.zeros((spine.units("Block"), 8), dtype=np.int64)
-    structures[:, 0] = 1  # somebody's home is everywhere, and there are no group quarters
-    return (
-        das.topdown(noisy, spine, das.bounds(PL94, spine, structures=structures))
-        .histograms["Block"]
-        .histogram
-    )
-
-
-def _errors(truth: Histogram, found: Histogram, spine: Spine, level: str) -> dict[str, float]:
-    groups = {
-        "total": (0, 200),
-        "0-17": (0, 17),
-        "18-64": (18, 64),
-        "65+": (65, 200),
-        "under 5": (0, 4),
-        "75+": (75, 200),
-    }
-    out = {}
-    for name, (first, last) in groups.items():
-        counts = []
-        for h in (truth.upward(spine)[level], found.upward(spine)[level]):
-            age = np.unravel_index(h.cell, DHCP.shape)[2]
-            counts.append(
-                np.bincount(h.unit, h.count * ((age >= first) & (age <= last)), minlength=h.units)
-            )
-        out[name] = float(np.abs(counts[0] - counts[1]).mean())
-    return out
 
 
 if __name__ == "__main__":

@@ -183,13 +183,13 @@ def _print(figures: Figures, method: str, found: Sequence[tuple[Errors, Errors]]
             rmse_ratio=float(rms[1].mean() / rms[0].mean()),
             bias_none=float(bias[0].mean()),
             bias_housing=float(bias[1].mean()),
-            worse=_worse(mae[1] - mae[0]),
+            worse=worse(mae[1] - mae[0]),
             units=len(none[0]),
             runs=len(found),
         )
 
 
-def _worse(difference: NDArray[np.float64]) -> bool:
+def worse(difference: NDArray[np.float64]) -> bool:
     if len(difference) < 2:
         return False
     return bool(difference.mean() > 3 * difference.std(ddof=1) / len(difference) ** 0.5)

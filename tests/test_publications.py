@@ -24,6 +24,8 @@ OF_ONE = {
     "PublishedSpec",
     "OpenedRelease",
     "OpenedDhc",
+    "PublishedDhcSpec",
+    "OpenedPublishedDhc",
     "OpenedGroups",
     "SdhcSpec",
     "OpenedSdhc",
@@ -76,7 +78,7 @@ def test_a_question_is_found(code: str, tmp_path: Path) -> None:
 
 def test_every_publication_is_in_both_registries() -> None:
     """What another publisher has measured has no half that measures."""
-    assert NAMES == set(publications.names()) == {*MAKERS, "published"}
+    assert NAMES == set(publications.names()) == {*MAKERS, "published", "published-dhc"}
 
 
 @pytest.mark.parametrize("feature", FEATURES)

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+#: IntervalEnds of intervals: whole numbers up to :data:`MOST`, which floats hold exactly.
+IntervalEnds = NDArray[np.float64]
 
 #: About how many bumps, or nodes, are processed together.
 SIZE = 1 << 14
@@ -52,11 +54,13 @@ def nodes(bands: Sequence[Band], last: int, first: int = 0) -> Iterator[tuple[In
     errors."""
     guard = 1e-11 + 2.0**-50 * last * max((b.rate for b in bands), default=0.0)
     useful = [Band(b.rate, b.width + guard) for b in bands if b.width + guard < 0.49]
-    yield from _inside(np.array([first]), np.array([last]), useful)
+    yield from _inside(np.array([first], dtype=float), np.array([last], dtype=float), useful)
     yield np.array([], dtype=np.int64), last
 
 
-def _inside(low: Integers, high: Integers, bands: Sequence[Band]) -> Iterator[tuple[Integers, int]]:
+def _inside(
+    low: IntervalEnds, high: IntervalEnds, bands: Sequence[Band]
+) -> Iterator[tuple[Integers, int]]:
     """The j of the intervals that are inside all bands, depth first: a run of bumps of the first
     band, then the bumps of the next band within them, until few nodes are left."""
     if (high - low + 1).sum() <= SIZE:
@@ -70,15 +74,16 @@ def _inside(low: Integers, high: Integers, bands: Sequence[Band]) -> Iterator[tu
         if len(inner[0]):
             yield from _inside(*inner, bands[1:])
         else:
-            yield inner[0], int(b[-1])
+            yield np.array([], dtype=np.int64), int(b[-1])
 
 
-def _listed(low: Integers, high: Integers, bands: Sequence[Band]) -> Integers:
+def _listed(low: IntervalEnds, high: IntervalEnds, bands: Sequence[Band]) -> Integers:
     """The j of the intervals that are inside all bands. Long intervals are cut to bumps first."""
     while bands and (high - low + 1).sum() > LONG * len(low):
         low, high = _meet(low, high, bands[0])
         bands = bands[1:]
-    j = np.repeat(low, high - low + 1) + rank_in_group(high - low + 1)
+    count = (high - low + 1).astype(np.int64)
+    j = np.repeat(low.astype(np.int64), count) + rank_in_group(count)
     for band in bands:
         if not len(j):
             break
@@ -87,7 +92,9 @@ def _listed(low: Integers, high: Integers, bands: Sequence[Band]) -> Integers:
     return j
 
 
-def _runs(low: Integers, high: Integers, rate: float) -> Iterator[tuple[Integers, Integers]]:
+def _runs(
+    low: IntervalEnds, high: IntervalEnds, rate: float
+) -> Iterator[tuple[IntervalEnds, IntervalEnds]]:
     """The intervals, in runs with about :data:`SIZE` bumps of ``rate`` each. Longer intervals are
     cut.
     """
@@ -102,7 +109,8 @@ def _runs(low: Integers, high: Integers, rate: float) -> Iterator[tuple[Integers
             yield a, b
             continue
         for first in range(int(a[0]), int(b[0]) + 1, span):
-            yield np.array([first]), np.array([min(first + span - 1, int(b[0]))])
+            last = min(first + span - 1, int(b[0]))
+            yield np.array([first], dtype=float), np.array([last], dtype=float)
 
 
 def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
@@ -117,17 +125,24 @@ def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
     return (j.astype(np.uint64) * np.uint64(upper) + carry).view(np.int64) / 2.0**64
 
 
-def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers]:
-    """The parts of the intervals inside the bumps of ``band``. Ends of bumps are floats, and can be
+def _meet(low: IntervalEnds, high: IntervalEnds, band: Band) -> tuple[IntervalEnds, IntervalEnds]:
+    """The parts of the intervals inside the bumps of ``band``. IntervalEnds of bumps are floats, and can be
     larger than any integer type holds. The ends of the intervals then limit them: those are at most
-    :data:`MOST`, and floats hold them exactly."""
-    first = np.ceil(low * band.rate - band.width)
-    count = np.floor(high * band.rate + band.width) - first + 1
-    if count.max(initial=0.0) <= 1:  # short intervals, as most are: one bump or none
-        one = count > 0
+    :data:`MOST`, and floats hold them exactly. Nothing is copied that need not be: this is most of
+    the time of a search."""
+    first, more = low * band.rate, high * band.rate
+    first -= band.width
+    more += band.width
+    np.ceil(first, out=first)
+    np.floor(more, out=more)
+    more -= first  # bumps after the first
+    if len(low) == 1:
+        k = first + np.arange(max(0, int(more[0]) + 1))
+    elif more.max(initial=0) <= 0:  # short intervals, as most are: one bump or none
+        one = np.flatnonzero(more >= 0)
         k, low, high = first[one], low[one], high[one]
     else:
-        times = np.maximum(count, 0).astype(np.int64)
+        times = np.maximum(more + 1, 0).astype(np.int64)
         k = np.repeat(first, times) + rank_in_group(times)
         low, high = np.repeat(low, times), np.repeat(high, times)
     a, b = k - band.width, k + band.width
@@ -136,9 +151,7 @@ def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers
     np.maximum(np.ceil(a, out=a), low, out=a)
     np.minimum(np.floor(b, out=b), high, out=b)
     there = a <= b
-    if not there.all():
-        a, b = a[there], b[there]
-    return a.astype(np.int64), b.astype(np.int64)
+    return (a, b) if there.all() else (a[there], b[there])
 
 
 def rank_in_group(count: Integers) -> Integers:

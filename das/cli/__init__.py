@@ -47,6 +47,10 @@ COMMANDS = {
         "das.cli.link",
         "Put the persons of a DHC into households that agree with its counts (experimental).",
     ),
+    "ages": (
+        "das.cli.ages",
+        "Draw the ages of places: pyramids, single years and median ages, with intervals.",
+    ),
     "map": ("das.cli.maps", "Draw a number for each unit on a map, with your boundaries."),
     "evaluate": ("das.cli.accuracy", "Recompute the errors of a finished run (confidential)."),
     "compare": (

@@ -34,6 +34,11 @@ from das.release.linking import AFTER, BEFORE, LinkOptions, link_release
     show_default=True,
     help="Replicates to link for the errors of averages. Each takes as long as the estimation.",
 )
+@click.option(
+    "--separate",
+    is_flag=True,
+    help="Take householders as each file has them, instead of estimating both files together.",
+)
 @run_options
 @answering
 def link(
@@ -43,6 +48,7 @@ def link(
     csv: bool,
     no_tables: bool,
     replicates: int,
+    separate: bool,
     workers: int,
     quiet: bool,
 ) -> CommandAnswer:
@@ -51,7 +57,7 @@ def link(
     Reads a RUN or release, and costs no budget. Writes persons, households and group
     quarters that agree with each other, and the files of the DHC that follow from them. No
     household is a real one."""
-    options = LinkOptions(number, csv, not no_tables, replicates)
+    options = LinkOptions(number, csv, not no_tables, replicates, not separate)
     with Live(quiet) as progress:
         found = link_release(release_of(release), out, options, workers=workers, progress=progress)
     return CommandAnswer(found, lambda: _print(found, out))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -17,7 +18,7 @@ from das.cli.plan_options import COVERAGES, PlanRequest, show_options
 from das.errors import SpecError, UserError
 from das.model.kinds import PERSONS
 from das.model.universe import Planned
-from das.release.publications import publication, require
+from das.release.publications import OptimizedHalf, publication, require
 from das.spec import DhcSpec, RunSpec, Specification, of_kind
 
 #: What ``--toml`` means without a name.
@@ -231,7 +232,8 @@ def _optimised(
             remedy=f"the only one is {OPTIMUM}",
         )
     as_toml = request.chosen is not None
-    if "plan --areas" in publication(given.publication()).cannot:  # over no tree of its own
+    of = cast(OptimizedHalf, publication(given.publication()))
+    if of.optimised_from == "release":
         dhc = of_kind(DhcSpec, given, "--optimise")
         show_dhc_optimum(dhc, universe, options, as_toml, as_json)
         return

@@ -121,15 +121,19 @@ class Contrasts:
         return query.index[self.order].reshape(self.d, -1)
 
     def sums(self, query: Query, x: Array) -> Array:
-        """``Q x`` of a tensor, axis by axis: ``(..., d, n_1, ..., n_m) -> (..., answers)``."""
+        """``Q x`` of a tensor, axis by axis: ``(..., d, n_1, ..., n_m) -> (..., answers)``. A plain
+        axis of length 1 stands for one where x is constant; where the query keeps its levels apart,
+        all have the one answer that is given."""
         axes, before = (*self.dense, *self.plain), x.shape[: x.ndim - 1 - len(self.plain)]
-        x = x.reshape(*before, *(self.schema.shape[a] for a in axes))
+        dense = (self.schema.shape[a] for a in self.dense)
+        x = x.reshape(*before, *dense, *x.shape[len(before) + 1 :])
         for k in reversed(range(len(axes))):
             grouping, at = query.groupings[axes[k]], len(before) + k
             if grouping.is_detailed:
                 continue
             if grouping.is_total:
-                x = x.sum(axis=at, keepdims=True)
+                times = len(grouping.index) // x.shape[at]
+                x = x.sum(axis=at, keepdims=True) * times
                 continue
             index = grouping.group_of
             order = np.argsort(index, kind="stable")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,8 @@ from numpy.typing import NDArray
 from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InfeasibleError, InputError
 from das.estimate.batch import estimated, families, problem_batches
-from das.estimate.dispersion import find
 from das.estimate.estimator import Estimator
 from das.estimate.family import Family
-from das.estimate.upward_pass import SubtreeEstimates, upward_pass
 from das.model.constraint import Bounds
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
@@ -34,6 +33,9 @@ from das.model.solution import Certificate, Certificates
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.rounding import Marginal, descendants, repair, round_estimate
+
+if TYPE_CHECKING:
+    from das.estimate.upward_pass import SubtreeEstimates
 
 
 def topdown(
@@ -87,6 +89,8 @@ def topdown(
         above = done[spine.levels[depth - 1]] if depth else None
         if above is not None and housing_prior and depth == len(spine) - 1:
             progress.stage(f"prior of {universe.name}: {level}", None)
+            from das.estimate.dispersion import find  # few need it
+
             given = housing_prior if isinstance(housing_prior, HousingPrior) else None
             prior = given or find(source, spine, bounds[level], universe, above, pool)
         progress.stage(f"estimate {universe.name}: {level}", spine.units(level))
@@ -147,6 +151,8 @@ def full_information(
     within ``tolerance``; ``method`` takes the lowest level. ``keep`` is called with what is known
     of every level above it before the descent: the unbiased estimates are
     :meth:`das.estimate.upward_pass.SubtreeEstimates.unbiased`."""
+    from das.estimate.upward_pass import upward_pass  # no other method needs it
+
     known = upward_pass(source, spine, bounds, universe, pool, progress)
     if keep is not None:
         keep(known)

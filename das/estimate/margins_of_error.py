@@ -12,7 +12,8 @@ unbiased estimate of the sum :math:`c'x`, and its variance, are
           = \sum_q w_q'm_q + w_E'g,\qquad \sum_q \sigma_q^2 |w_q|^2,
 
 with :math:`w_q = Q_qCc/\sigma_q^2`, if :math:`c` is a combination of rows of :math:`E` and of the
-queries; otherwise nothing determines :math:`c'x`. The ranks are those of sums of whole numbers,
+queries; otherwise nothing determines :math:`c'x`. Where :math:`c` is constant along a plain axis,
+so are the weights, and the answers are summed along it first. The ranks are those of sums of whole numbers,
 without the variances, which can differ by twenty powers of ten. The weights depend on no count.
 Units that are measured with the same variances and can hold the same dwellings (nearly all of a
 level) share their weights. Matrices are in the algebra of :mod:`das.estimate.contrasts`.
@@ -32,7 +33,7 @@ k = 0. Cutting :math:`\hat t \pm k` itself would leave nothing of an interval be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,8 +55,8 @@ Ints = NDArray[np.int64]
 MOST = 512
 #: The margin of a column that nothing determines.
 UNKNOWN = -1
-#: So many units are taken together: their values are copied.
-_ROWS = 512
+#: So many units are taken together, whose values are copied; and so many patterns of units.
+_ROWS, _TOGETHER = 512, 16
 #: What is below this is rounding error, in eigenvalues relative to the largest and in coefficients
 #: of a column.
 _NONE = 1e-8
@@ -65,15 +66,72 @@ _EXACT = ""
 
 @dataclass(frozen=True, eq=False)
 class MarginWeights:
-    """The weights of all columns, for units of one pattern: ``measured`` by query ``(answers,
-    columns)``, and ``exact`` ``(answers, columns)`` for the query that is known. ``error``
-    ``(columns,)`` is the standard error, and ``known`` says whether anything determines the
-    column."""
+    """The weights of some columns, for several patterns of units: by query, and for what is known
+    exactly, ``(patterns, answers, columns)``. Answers are summed along the axes where the columns
+    are constant. ``error`` ``(patterns, columns)`` is the standard error, and ``known``
+    ``(columns,)`` says whether anything determines the column."""
 
-    measured: Mapping[str, Array]
-    exact: Array | None
+    of: Mapping[str, Array]
     error: Array
     known: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeColumns:
+    """Columns that are constant along the same plain axes, as the weights of their answers are:
+    ``number`` ``(columns,)``, their masks ``(columns, cells)``, and the axes of the schema along
+    which answers are ``summed``."""
+
+    number: Ints
+    masks: NDArray[np.bool_]
+    summed: tuple[int, ...]
+
+    @staticmethod
+    def of(contrasts: Contrasts, columns: NDArray[np.bool_]) -> list[AlikeColumns]:
+        """Those that are summed along few axes come first."""
+        if contrasts.d > MOST:
+            return [AlikeColumns(np.arange(len(columns)), columns, ())]
+        cells = columns.reshape(len(columns), *contrasts.schema.shape)
+        varies = np.zeros((len(columns), len(contrasts.plain)), dtype=bool)
+        for i, axis in enumerate(contrasts.plain):
+            first = np.take(cells, [0], axis=1 + axis)
+            varies[:, i] = (cells != first).reshape(len(columns), -1).any(axis=1)
+        kinds, kind = np.unique(varies, axis=0, return_inverse=True)
+        found = []
+        for k in np.argsort(-kinds.sum(axis=1), kind="stable").tolist():
+            number = np.flatnonzero(kind.ravel() == k)
+            summed = tuple(a for a, kept in zip(contrasts.plain, kinds[k], strict=True) if not kept)
+            found.append(AlikeColumns(number, columns[number], summed))
+        return found
+
+    def tensor(self, contrasts: Contrasts) -> Array:
+        """``(columns, d, n_1, ..., n_m)``, with length 1 along the axes ``summed``."""
+        out = self.masks[:, contrasts.order].reshape(-1, contrasts.d, *contrasts.sizes)
+        here = tuple(slice(1) if a in self.summed else slice(None) for a in contrasts.plain)
+        return out[:, :, *here].astype(float)
+
+    def repeats(self, query: Query) -> int:
+        """How many answers of a query are summed to one."""
+        return int(np.prod([query.shape[axis] for axis in self.summed], dtype=int))
+
+
+class Marginals:
+    """Answers of some units, summed along axes: from answers that are summed along fewer, where
+    there are any."""
+
+    def __init__(self, query: Query, values: NDArray[np.generic]) -> None:
+        self._query = query
+        self._known: dict[tuple[int, ...], NDArray[np.generic]] = {(): values}
+
+    def summed(self, axes: tuple[int, ...]) -> NDArray[np.generic]:
+        """``(units, answers)``."""
+        if axes not in self._known:
+            near = max((k for k in self._known if set(k) <= set(axes)), key=len)
+            shape = [1 if a in near else n for a, n in enumerate(self._query.shape)]
+            values = self._known[near].reshape(-1, *shape)
+            rest = tuple(1 + a for a in axes if shape[a] > 1)
+            self._known[axes] = values.sum(axis=rest).reshape(len(values), -1)
+        return self._known[axes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,27 +186,52 @@ class LevelMargins:
         each = [np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()]
         variance = np.array(each).reshape(-1, len(units)).T
         pattern, first = alike(allowed, variance)
+        answers = {n: Marginals(self.queries[n], m.values) for n, m in held.items()}
+        if self.exact is not None:
+            answers[_EXACT] = Marginals(self.exact, self._exactly(units))
         value, error = (np.full((len(units), len(columns)), np.nan) for _ in range(2))
-        asked: dict[tuple[str | bytes, ...], MarginColumns] = {}
-        for number, one in enumerate(first):
-            rows = np.flatnonzero(pattern == number)
-            seen = {n: float(v) for n, v in zip(held, variance[one], strict=True) if np.isfinite(v)}
-            key = (*seen, allowed[one].tobytes())
-            if key not in asked:
-                queries = {n: self.queries[n] for n in seen}
-                asked[key] = MarginColumns.of(contrasts, queries, self.exact, columns, allowed[one])
-            w = asked[key].weights(seen)
-            found = np.zeros((len(rows), len(columns)))
-            for name, weight in w.measured.items():
-                told = np.flatnonzero(weight.any(axis=1))  # an eighth without group quarters
-                for i in range(0, len(rows), _ROWS):
-                    some = held[name].values[np.ix_(rows[i : i + _ROWS], told)]
-                    found[i : i + _ROWS] += some.astype(float) @ weight[told]
-            if w.exact is not None:
-                found += self._exactly(units[rows]) @ w.exact
-            value[rows] = np.where(w.known, found, np.nan)
-            error[rows] = np.where(w.known, w.error, np.nan)
+        groups = AlikeColumns.of(contrasts, columns)
+        order = np.argsort(pattern, kind="stable")
+        ends = np.searchsorted(pattern[order], np.arange(len(first) + 1))
+        for names, inside, numbers in self._alike(allowed[first], variance[first]):
+            asked = {n: self.queries[n] for n in names}
+            margins = PatternMargins.of(contrasts, asked, self.exact, inside)
+            at = [list(self.queries).index(n) for n in names]
+            for some in np.split(numbers, range(_TOGETHER, len(numbers), _TOGETHER)):
+                told = variance[first[some]][:, at]
+                for w, group in zip(margins.weights(told, groups), groups, strict=True):
+                    for i, number in enumerate(some.tolist()):
+                        rows = order[ends[number] : ends[number + 1]]
+                        where = np.ix_(rows, group.number)
+                        found = self._found(answers, w, i, rows, group)
+                        value[where] = np.where(w.known, found, np.nan)
+                        error[where] = np.where(w.known, w.error[i], np.nan)
         return value, error
+
+    def _alike(
+        self, allowed: NDArray[np.bool_], variance: Array
+    ) -> Iterator[tuple[list[str], NDArray[np.bool_], Ints]]:
+        """Patterns ``(patterns, ..)`` with the same queries and dense levels: these, and the
+        numbers of the patterns."""
+        seen = np.isfinite(variance)
+        kinds, kind = np.unique(np.hstack([seen, allowed]), axis=0, return_inverse=True)
+        for number, one in enumerate(kinds):
+            names = [n for n, there in zip(self.queries, one, strict=False) if there]
+            yield names, one[seen.shape[1] :], np.flatnonzero(kind.ravel() == number)
+
+    @staticmethod
+    def _found(
+        answers: Mapping[str, Marginals], w: MarginWeights, i: int, rows: Ints, group: AlikeColumns
+    ) -> Array:
+        """Estimates in units ``rows`` of pattern ``i``, ``(rows, columns)``."""
+        found = np.zeros((len(rows), len(group.number)))
+        for name, weights in w.of.items():
+            values, weight = answers[name].summed(group.summed), weights[i]
+            told = np.flatnonzero(weight.any(axis=1))  # an eighth without group quarters
+            for first in range(0, len(rows), _ROWS):
+                some = values[np.ix_(rows[first : first + _ROWS], told)]
+                found[first : first + _ROWS] += some.astype(float) @ weight[told]
+        return found
 
     def _exactly(self, units: NDArray[np.intp]) -> Ints:
         if self.bounds.total is not None and self.exact is not None and self.exact.answers == 1:
@@ -157,34 +240,28 @@ class LevelMargins:
 
 
 @dataclass(frozen=True, eq=False)
-class MarginColumns:
-    """Columns ``(columns, cells)`` of units that were asked the same ``queries``, and may hold the
-    same dense levels: all that no variance enters. ``parts`` are those of the columns in each
-    contrast, ``bases`` what spans T in it, ``(d, any)``."""
+class PatternMargins:
+    """Units that were asked the same ``queries``, and may hold the same dense levels ``allowed``:
+    all that no variance enters. ``bases`` are what spans T in each contrast, ``(d, any)``;
+    ``reached`` projects on all that is known or measured."""
 
     contrasts: Contrasts
     queries: Mapping[str, Query]
     exact: Query | None
-    columns: NDArray[np.bool_]
-    inside: NDArray[np.bool_]
-    parts: Sequence[Array]
+    allowed: NDArray[np.bool_]
     bases: Sequence[Array]
-    known: NDArray[np.bool_]
+    reached: Array
 
     @staticmethod
     def of(
         contrasts: Contrasts,
         queries: Mapping[str, Query],
         exact: Query | None,
-        columns: NDArray[np.bool_],
         allowed: NDArray[np.bool_],
-    ) -> MarginColumns:
-        """``exact`` is the query that is known exactly, ``allowed`` are the dense levels."""
-        inside = np.repeat(allowed, columns.shape[1] // contrasts.d)[contrasts.place]
+    ) -> PatternMargins:
+        """``exact`` is the query that is known exactly."""
         if contrasts.d > MOST:
-            nothing = np.zeros(0, dtype=bool)
-            return MarginColumns(contrasts, queries, exact, columns, inside, (), (), nothing)
-        c = _tensor(contrasts, columns & inside)
+            return PatternMargins(contrasts, queries, exact, allowed, (), np.zeros(0))
         none = np.zeros((len(contrasts.kinds), contrasts.d, contrasts.d))
         seen = sum((contrasts.query(q) for q in queries.values()), none)
         fixed = none if exact is None else contrasts.query(exact)
@@ -194,46 +271,61 @@ class MarginColumns:
             inner, reached[m][at] = _spanned(seen[m][at], fixed[m][at])
             bases.append(np.zeros((contrasts.d, inner.shape[1])))
             bases[m][level] = inner
-        parts = contrasts.parts(c)
-        off = np.abs(c - contrasts.applied(reached, parts)).reshape(len(c), -1)
-        known = off.max(axis=1, initial=0.0) < _NONE * 100
-        return MarginColumns(contrasts, queries, exact, columns, inside, parts, bases, known)
+        return PatternMargins(contrasts, queries, exact, allowed, bases, reached)
 
-    def weights(self, variance: Mapping[str, float]) -> MarginWeights:
-        """The weights of all columns, if the queries have these variances."""
-        contrasts, columns = self.contrasts, self.columns
+    def weights(self, variance: Array, groups: Sequence[AlikeColumns]) -> list[MarginWeights]:
+        """The weights of each group of columns, if the queries have these variances, ``(patterns,
+        queries)``.
+        """
+        contrasts = self.contrasts
         if contrasts.d > MOST:
-            measured_by = {name: (q, variance[name]) for name, q in self.queries.items()}
-            return _single(measured_by, self.exact, columns, self.inside)
-        nothing = np.zeros((len(contrasts.kinds), contrasts.d, contrasts.d))
+            return [self._singles(variance, group.masks) for group in groups]
+        nothing = np.zeros((len(variance), len(contrasts.kinds), contrasts.d, contrasts.d))
         precision = sum(
-            (contrasts.query(q) / variance[n] for n, q in self.queries.items()), nothing
+            (
+                contrasts.query(q) / v[:, None, None, None]
+                for v, q in zip(variance.T, self.queries.values(), strict=True)
+            ),
+            nothing,
         )
         covariance = nothing.copy()
         for m, t in enumerate(self.bases):
             if t.size:
-                covariance[m] = t @ np.linalg.solve(t.T @ precision[m] @ t, t.T)
-        z = contrasts.applied(covariance, self.parts)
-        measured = {
-            name: contrasts.sums(q, z).T / variance[name] for name, q in self.queries.items()
-        }
-        total = sum(
-            (variance[name] * (w**2).sum(axis=0) for name, w in measured.items()),
-            np.zeros(len(columns)),
-        )
-        of_exact = None
+                covariance[:, m] = t @ np.linalg.solve(t.T @ precision[:, m] @ t, t.T)
+        each = (precision[:, None], covariance[:, None])  # of every column
+        return [self._weights(variance, *each, group) for group in groups]
+
+    def _weights(
+        self, variance: Array, precision: Array, covariance: Array, group: AlikeColumns
+    ) -> MarginWeights:
+        contrasts = self.contrasts
+        inside = self.allowed.reshape(-1, *(1 for _ in contrasts.plain))
+        c = group.tensor(contrasts) * inside
+        parts = contrasts.parts(c)
+        off = np.abs(c - contrasts.applied(self.reached, parts)).reshape(len(c), -1)
+        z = contrasts.applied(covariance, parts)
+        of, total = {}, np.zeros((len(variance), len(c)))
+        for v, (name, q) in zip(variance.T, self.queries.items(), strict=True):
+            w = contrasts.sums(q, z) / v[:, None, None]
+            total += group.repeats(q) * v[:, None] * (w**2).sum(axis=-1)
+            of[name] = np.swapaxes(w, 1, 2)
         if self.exact is not None:  # x_0 spreads each answer evenly over its cells
-            c, inside = (
-                _tensor(contrasts, x & self.inside) for x in (columns, np.ones((1, 1), dtype=bool))
-            )
-            rest = (c - contrasts.applied(precision @ covariance, self.parts)) * inside
-            room = np.maximum(_sums(self.exact, self.inside[None]), 1)
-            of_exact = contrasts.sums(self.exact, rest).T / room
-        return MarginWeights(measured, of_exact, np.sqrt(total), self.known)
+            rest = (c - contrasts.applied(precision @ covariance, parts)) * inside
+            room = contrasts.sums(self.exact, np.broadcast_to(inside, c.shape[1:]).astype(float))
+            w = contrasts.sums(self.exact, rest) / np.maximum(room, 1)
+            of[_EXACT] = np.swapaxes(w, 1, 2)
+        known = off.max(axis=1, initial=0.0) < _NONE * 100
+        return MarginWeights(of, np.sqrt(total), known)
 
-
-def _tensor(contrasts: Contrasts, columns: NDArray[np.bool_]) -> Array:
-    return columns[:, contrasts.order].reshape(-1, contrasts.d, *contrasts.sizes).astype(float)
+    def _singles(self, variance: Array, columns: NDArray[np.bool_]) -> MarginWeights:
+        """The best single measurement of each column."""
+        inside = np.repeat(self.allowed, columns.shape[1] // self.contrasts.d)[self.contrasts.place]
+        each = []
+        for v in variance.tolist():
+            told = {n: (q, x) for (n, q), x in zip(self.queries.items(), v, strict=True)}
+            each.append(_single(told, self.exact, columns, inside))
+        of = {n: np.stack([w.of[n] for w in each]) for n in each[0].of}
+        return MarginWeights(of, np.stack([w.error for w in each]), each[0].known)
 
 
 def _sums(query: Query, columns: NDArray[np.generic]) -> Array:
@@ -265,7 +357,7 @@ def _single(
     columns: NDArray[np.bool_],
     inside: NDArray[np.bool_],
 ) -> MarginWeights:
-    """Each column as a sum of answers of the query that gives it the least variance: of the cells
+    """For one pattern, each column as a sum of answers of the query that gives it the least variance: of the cells
     ``inside``, all others being 0. What the ``exact`` query tells has none."""
     n = len(columns)
     every = {n: (q, 0.0) for n, q in ((_EXACT, exact),) if q is not None} | dict(queries)
@@ -279,9 +371,8 @@ def _single(
         variance = np.where(whole, v * part.sum(axis=0), np.inf)
         best, least = np.where(variance < least, name, best), np.minimum(variance, least)
         parts[name] = part
-    measured = {name: p * (best == name) for name, p in parts.items()}
-    of_exact, known = measured.pop(_EXACT, None), np.isfinite(least)
-    return MarginWeights(measured, of_exact, np.sqrt(np.where(known, least, 0.0)), known)
+    of, known = {name: p * (best == name) for name, p in parts.items()}, np.isfinite(least)
+    return MarginWeights(of, np.sqrt(np.where(known, least, 0.0)), known)
 
 
 def whole(wide: float, value: Array, error: Array) -> tuple[Ints, Ints]:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -43,10 +43,13 @@ from numpy.typing import NDArray
 
 from das.engine import InProcess, Progress, Silent, in_order
 from das.estimate.fixed_counts import FixedCounts
+from das.estimate.pass_equations import EquationsInMaking, PassEquations
 from das.estimate.separable import SeparableFamily, solutions
+from das.estimate.shares import SharedOut, scope, shares_prior
 from das.estimate.upward import Upward
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
+from das.model.prior import SharesPrior
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate, Certificates, Solution
@@ -63,24 +66,23 @@ Mask = NDArray[np.bool_]
 #: Variables of one task, about.
 TOGETHER = 1 << 18
 _TOLERANCE = 1e-6  # relative duality gap
-_WEAK = (
-    1e-2  # weight of what is taken for granted where nothing was measured, as a share of what was
-)
 
 
 @dataclass(frozen=True, eq=False)
 class OuterEstimates(Frozen):
-    """Integer histograms and the worst certificates, by level."""
+    """Integer histograms and the worst certificates, by level; and the prior of the lowest level,
+    if there was one."""
 
     counts: Mapping[str, Histogram]
     certificates: Mapping[str, Certificates]
+    prior: SharesPrior | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class RefinedEstimates(OuterEstimates):
     """With the histogram of the lowest level by kind, from which the level below goes on."""
 
-    by_kind: Histogram
+    by_kind: Histogram = field(kw_only=True)
 
 
 def refined(
@@ -92,33 +94,53 @@ def refined(
     pool: Executor | None = None,
     progress: Progress | None = None,
     above: tuple[str, Histogram] | None = None,
+    shares: bool | SharesPrior = False,
 ) -> RefinedEstimates:
     """Integer histograms of every level, root first, each the sum of the level below and with the
     sums that are ``fixed``. Of a subtree the levels below the upper tree alone: ``above`` are the
-    upper tree's lowest level and its histogram by kind.
+    upper tree's lowest level and its histogram by kind. With ``shares``, the lowest units are
+    assumed to have roughly their parent's shares of each sum (:mod:`das.estimate.shares`). How
+    roughly is estimated from the level above, or given.
 
     Raises :class:`das.errors.DasError` for what the ``source`` does not have, and
     :class:`InfeasibleError` where what is held fixed does not add up."""
     pool, progress = pool or InProcess(), progress or Silent()
-    done: dict[str, Histogram] = {}
-    certificates: dict[str, Certificates] = {}
+    done, certificates = dict[str, Histogram](), dict[str, Certificates]()
+    prior = shares if isinstance(shares, SharesPrior) else None
+    if shares is True:
+        scope(spine)
     first, parents = (0, None) if above is None else (spine.index(above[0]) + 1, above[1])
     for level in spine.levels[first:]:
         known, last, worst = fixed.counts[level], schema.query(fixed.query), Certificates()
-        for number, outer_pass in enumerate(outer):
-            progress.stage(
-                f"estimate {schema.name}: {level}, pass {number + 1}", spine.units(level)
+        here, looked = prior if level == spine.levels[-1] else None, list[Floats]()
+        for number, p in enumerate(outer):
+            step = OuterStep(
+                source, spine, schema, level, p, last, fixed, parents, known, number, here
             )
-            step = OuterStep(source, spine, schema, level, outer_pass, last, fixed, parents, known)
-            parts = []
-            for rows, c in in_order(pool, _solve, step.tasks()):
-                parts.append(rows)
-                worst = worst.merge(c)
-                progress.advance(rows.units)
-            known, last = Histogram.concatenate(parts), step.frozen
+            known, c, seen = _pass(step, pool, progress)
+            last, worst = step.frozen, worst.merge(c)
+            looked.append(seen)
+        if shares is True and level == spine.levels[-2]:
+            prior = shares_prior(spine, looked)
         parents, certificates[level] = known, worst
         done[level] = fixed.without_kinds(known, schema.cells)
-    return RefinedEstimates(done, certificates, known)
+    return RefinedEstimates(done, certificates, prior, by_kind=known)
+
+
+def _pass(
+    step: OuterStep, pool: Executor, progress: Progress
+) -> tuple[Histogram, Certificates, Floats]:
+    """One pass over a level: its counts by kind, the certificates, and what each family has seen of
+    the spread about shares."""
+    name = f"estimate {step.schema.name}: {step.level}, pass {step.number + 1}"
+    progress.stage(name, step.spine.units(step.level))
+    parts, seen, worst = list[Histogram](), list[Floats](), Certificates()
+    for rows, c, said in in_order(pool, _solve, step.tasks()):
+        parts.append(rows)
+        seen.append(said)
+        worst = worst.merge(c)
+        progress.advance(rows.units)
+    return Histogram.concatenate(parts), worst, np.concatenate(seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +157,7 @@ class RefinedFamily(Frozen):
     group: Ints
     known: Ints
     free: Ints
-    index: tuple[Ints, ...]
-    weight: Floats
-    rhs: Floats
+    equations: PassEquations
     chain: tuple[Ints, ...]
 
     def solved(self, estimate: Solution | None = None) -> tuple[Histogram, Certificates]:
@@ -163,14 +183,15 @@ class RefinedFamily(Frozen):
     def separable(self) -> SeparableFamily | None:
         """The same problem, where its variables share nothing but sums."""
         known, group, parent = self._sums
-        return SeparableFamily.of(known, group, parent, self.index, self.weight, self.rhs)
+        e = self.equations
+        return SeparableFamily.of(known, group, parent, e.index, e.weight, e.rhs)
 
     def _estimate(self) -> Solution:
         known, group, parent = self._sums
         bounds = known.astype(float)
         return children_qp(
-            LayeredGram(list(self.index), self.weight),
-            self.rhs,
+            LayeredGram(list(self.equations.index), self.equations.weight),
+            self.equations.rhs,
             None if parent is None else parent.astype(float),
             groups=group,
             lower=bounds,
@@ -192,7 +213,8 @@ class RefinedFamily(Frozen):
         return rounded.x.astype(np.int64), found
 
 
-def _solve(families: Sequence[RefinedFamily]) -> tuple[Histogram, Certificates]:
+def _solve(families: Sequence[RefinedFamily]) -> tuple[Histogram, Certificates, Floats]:
+    """The rows of the families, the worst certificates, and what each has seen of the spread."""
     parts, worst = [], Certificates()
     separable = {i: s for i, f in enumerate(families) if (s := f.separable) is not None}
     known = solutions(separable, _TOLERANCE)
@@ -200,13 +222,15 @@ def _solve(families: Sequence[RefinedFamily]) -> tuple[Histogram, Certificates]:
         rows, c = family.solved(known.get(number))
         parts.append(rows)
         worst = worst.merge(c)
-    return Histogram.concatenate(parts), worst
+    seen = np.array([f.equations.seen for f in families]).reshape(len(families), -1)
+    return Histogram.concatenate(parts), worst, seen
 
 
 @dataclass(frozen=True, eq=False)
 class OuterStep(Frozen):
     """One pass at one level: ``last`` is the query that was frozen before, of whose answers (by
-    kind) the units have ``known``; of the parents the cells (by kind) are ``above``."""
+    kind) the units have ``known``; of the parents the cells (by kind) are ``above``. It is pass
+    ``number`` of its level, with a ``prior`` or none."""
 
     source: SparseSource | Upward
     spine: Spine
@@ -217,6 +241,8 @@ class OuterStep(Frozen):
     fixed: FixedCounts
     above: Histogram | None
     known: Histogram
+    number: int = 0
+    prior: SharesPrior | None = None
 
     @property
     def frozen(self) -> Query:
@@ -225,6 +251,12 @@ class OuterStep(Frozen):
     @property
     def cells(self) -> int:
         return self.fixed.kinds * self.frozen.answers
+
+    @property
+    def _looks(self) -> bool:
+        """Whether it sees how widely children spread about their shares: above the lowest level,
+        where a prior can rest on it."""
+        return self.level == self.spine.levels[-2]
 
     def tasks(self) -> Iterator[list[RefinedFamily]]:
         families, size = list[RefinedFamily](), 0
@@ -245,14 +277,13 @@ class OuterStep(Frozen):
     def _measured(self) -> Mapping[str, Floats]:
         """The variances of the units by each query of the pass."""
         there = self.source.queries(self.level)
-        return {
-            q: self.source.variance(self.level, q) for q in self.outer_pass.queries if q in there
-        }
+        used = (*self.outer_pass.queries, *self.outer_pass.ahead)
+        return {q: self.source.variance(self.level, q) for q in used if q in there}
 
     def _family(
         self, number: int, start: int, stop: int, measured: Mapping[str, Floats]
     ) -> RefinedFamily:
-        key, cell, parent = self._variables(number)
+        key, cell, parent, single = self._variables(number)
         kind = key // self.frozen.answers
         group_key, group = np.unique(
             kind * self.last.answers + self.last.at(cell), return_inverse=True
@@ -262,30 +293,36 @@ class OuterStep(Frozen):
         free = np.flatnonzero(~alone[group] & (known[:, group] > 0).any(axis=0))
         if stop - start == 1 and parent is not None:  # an only child
             known, group, free = parent[None, :], np.arange(len(key)), free[:0]
-        index, weight, rhs = self._asked(cell, known, group, parent, free, start, measured)
+        equations = self._asked(cell, single, known, group, parent, free, start, number, measured)
         chain = [self.schema.query(q).at(cell[free]) for q in self.outer_pass.chain[1:]]
         links = tuple(
             np.unique(kind[free] * (c.max(initial=0) + 1) + c, return_inverse=True)[1]
             for c in chain
         )
-        return RefinedFamily(self.cells, key, parent, group, known, free, index, weight, rhs, links)
+        return RefinedFamily(self.cells, key, parent, group, known, free, equations, links)
 
-    def _variables(self, number: int) -> tuple[Ints, Ints, Ints | None]:
-        """The answers of the frozen query, by kind, a cell of each, and how many the parent has."""
+    def _variables(self, number: int) -> tuple[Ints, Ints, Ints | None, Mask]:
+        """The answers of the frozen query, by kind: a cell of each, how many the parent has, and
+        whether it has this cell alone, in all kinds."""
         if self.above is None:
-            place = self.fixed.possible(self.schema, self.known, self.last)
-            key = place // self.schema.cells * self.frozen.answers + self.frozen.at(
-                place % self.schema.cells
-            )
-            key, first = np.unique(key, return_index=True)
-            return key, place[first] % self.schema.cells, None
-        row = self.above.rows(number, number + 1)
-        cell = row.cell % self.schema.cells
-        key = row.cell // self.schema.cells * self.frozen.answers + self.frozen.at(cell)
+            place, count = self.fixed.possible(self.schema, self.known, self.last), None
+        else:
+            row = self.above.rows(number, number + 1)
+            place, count = row.cell, row.count
+        cell = place % self.schema.cells
+        answer = self.frozen.at(cell)
+        key = place // self.schema.cells * self.frozen.answers + answer
         key, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        single = np.zeros(0, dtype=bool)
+        if self.outer_pass.ahead:
+            distinct = np.unique(cell, return_index=True)[1]
+            _, of, many = np.unique(answer[distinct], return_inverse=True, return_counts=True)
+            single = np.isin(cell[first], cell[distinct][many[of] == 1])
+        if count is None:
+            return key, cell[first], None, single
         parent = np.zeros(len(key), dtype=np.int64)
-        np.add.at(parent, inverse, row.count)
-        return key, cell[first], parent
+        np.add.at(parent, inverse, count)
+        return key, cell[first], parent, single
 
     def _known(self, group_key: Ints, start: int, stop: int) -> Ints:
         rows = self.known.rows(start, stop)
@@ -296,47 +333,50 @@ class OuterStep(Frozen):
     def _asked(
         self,
         cell: Ints,
+        single: Mask,
         known: Ints,
         group: Ints,
         parent: Ints | None,
         free: Ints,
         start: int,
+        number: int,
         measured: Mapping[str, Floats],
-    ) -> tuple[tuple[Ints, ...], Floats, Floats]:
-        """The index of each query on the free variables, its weights ``(queries, children)``, and
-        the right-hand side of the least squares: the measurements minus the determined variables.
-        Some children are not measured for each variable by itself, or have one in several kinds.
-        These are also pulled, weakly, towards the shares of the parent."""
-        children = len(known)
-        rhs = np.zeros((children, len(free)))
+    ) -> PassEquations:
+        """The least squares on the free variables of family ``number``: the measurements minus the
+        determined variables. Queries of a later pass are used for ``single`` cells alone. Children
+        are also pulled towards the shares of the parent: by the
+        prior; without one weakly, if they are not measured for each variable by itself, or have one
+        in several kinds."""
         if not len(free):
-            return (), np.zeros((0, children)), rhs
+            return PassEquations.nothing(len(known))
         able = known[:, group[free]] > 0
-        told = np.zeros_like(able)  # whether an answer is of a variable alone
-        fixed = known[:, group].copy()
+        made, fixed = EquationsInMaking(able), known[:, group].copy()
         fixed[:, free] = 0
         others = np.flatnonzero(fixed.any(axis=0))
-        index, weights = [], []
         for name, variance in measured.items():
             query = self.schema.query(name)
-            answer, of = np.unique(query.at(cell[free]), return_inverse=True)
-            weight = 1 / variance[start : start + children]
-            value = self._answers(name, start, able & (weight > 0)[:, None], answer, of)
+            usable = single if name in self.outer_pass.ahead else np.ones(len(cell), dtype=bool)
+            if not usable[free].any():
+                continue
+            of = np.full(len(free), -1)
+            answer, of[usable[free]] = np.unique(
+                query.at(cell[free][usable[free]]), return_inverse=True
+            )
+            weight = 1 / variance[start : start + len(known)]
+            asked = able & usable[free] & (weight > 0)[:, None]
+            value = self._answers(name, start, asked, answer, of)
             there = query.at(cell[others])
-            place = np.searchsorted(answer, there)
-            here = (place < len(answer)) & (answer[np.minimum(place, len(answer) - 1)] == there)
+            place = np.minimum(np.searchsorted(answer, there), len(answer) - 1)
+            here = usable[others] & (answer[place] == there)
             np.subtract.at(value.T, place[here], fixed[:, others[here]].T)
-            rhs += weight[:, None] * value[:, of]
-            told |= (weight > 0)[:, None] & (np.bincount(of) == 1)[of]
-            index.append(of)
-            weights.append(weight)
-        if (untold := (able & ~told).any(axis=1)).any():
-            most = max((float(w.max()) for w in weights), default=0.0) or 1.0
-            weak = np.where(untold, _WEAK * most, 0.0)
-            rhs += weak[:, None] * self._shares(known, group, parent)[:, free]
-            index.append(np.arange(len(free)))
-            weights.append(weak)
-        return tuple(index), np.array(weights), rhs
+            made.add(of, weight, value[:, of] * (of >= 0))
+        shared = SharedOut.of(known, group[free], None if parent is None else parent[free])
+        pull = made.weak()
+        if self.prior is not None:
+            above = self.spine.levels[self.spine.index(self.level) - 1]
+            home = self.spine.up(above, self.prior.level)[number]
+            pull = np.maximum(pull, shared.weight(self.prior, self.number, int(home)))
+        return made.equations(shared, pull, looks=self._looks)
 
     def _answers(self, query: str, start: int, able: Mask, answer: Ints, of: Ints) -> Floats:
         """The noisy answers of the children from ``start`` on, ``(children, answers)``. Variable i
@@ -349,9 +389,3 @@ class OuterStep(Frozen):
         value = np.zeros(asked.shape)
         value[child, at] = self.source.answers(self.level, query, start + child, answer[at])
         return value
-
-    def _shares(self, known: Ints, group: Ints, parent: Ints | None) -> Floats:
-        """Each child's sums, shared out as the parent's are, or evenly where there is no parent."""
-        of = np.ones(len(group)) if parent is None else parent.astype(float)
-        total = np.bincount(group, of)
-        return known[:, group] * (of / total[group])

@@ -29,8 +29,6 @@ _AWAY = 8.0
 _OLD = 65
 #: Years that men are older than women in opposite-sex couples.
 _OLDER = 2.0
-#: What it costs that a householder living alone is in a couple.
-_ALONE = 0.5
 _OPPOSITE = (LEVEL["opposite-sex-spouse"], LEVEL["opposite-sex-partner"])
 _SAME = (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"])
 _OTHER = LEVEL["other-nonrelative"]
@@ -57,7 +55,8 @@ class _Matching:
 
     def __init__(self, people: HomePersons, group: Ints, trust: Trust) -> None:
         self.group = group  # of each person
-        self.people, self.relgq, self.new = people, people.relgq.copy(), trust.partner
+        self.people, self.relgq = people, people.relgq.copy()
+        self.new, self.alone = trust.partner, trust.alone
         self.partner_of = np.full(len(people), -1, dtype=np.int64)
         self.taken = np.zeros(len(people), dtype=bool)  # householders in couples
         self.head = np.isin(self.relgq, HEADS)
@@ -94,12 +93,14 @@ class _Matching:
         self.partner_of[chosen], self.taken[of] = of, True
 
     def _cost(self, heads: Ints, able: Ints, called: int) -> Floats:
-        people = self.people
-        h, a = heads[:, None], able[None, :]
-        cost = age_gap(people, h, a) + _ALONE * (self.relgq[h] == HEADS[0])
-        cost = cost + 0.2 * (people.cenrace[h] != people.cenrace[a])
         new = np.arange(len(able)) >= called
+        cost = self._pair_cost(heads[:, None], able[None, :])
         return np.asarray(cost + self.new * new[None, :])
+
+    def _pair_cost(self, h: Ints, a: Ints) -> Floats:
+        people = self.people
+        cost = age_gap(people, h, a) + self.alone * (self.relgq[h] == HEADS[0])
+        return np.asarray(cost + 0.2 * (people.cenrace[h] != people.cenrace[a]))
 
     def _exchange(self, dropped: Ints, new: Ints) -> None:
         """Those who are no partners any more take the relationships of the new ones; what is left
@@ -120,25 +121,39 @@ class _Matching:
         """Who found nobody gives the relationship to the closest pair of a householder and someone
         else, in any block; where there is none it is lost."""
         people, relgq = self.people, self.relgq
+        pairs: dict[tuple[int, int], tuple[Ints, Ints, Floats]] = {}
         for person in self.left:
             kind, sex = int(relgq[person]), int(people.sex[person])
             relgq[person] = _OTHER
-            heads = np.flatnonzero(self.head & ~self.taken & (people.sex == self._of(kind, sex)))
-            able = np.flatnonzero((relgq > max(PARTNERS)) & (people.age >= 18))
-            able = able[(people.sex[able] == sex) & (able != person)]
-            able = able[np.isin(people.block[able], people.block[heads])]
-            if not (len(able) and len(heads)):
+            key = self._of(kind, sex), sex
+            heads, others, cost = pairs.get(key) or pairs.setdefault(key, self._everywhere(*key))
+            old = people.age[person] >= _OLD
+            cost = cost + 3.0 * ((people.age[others] >= _OLD) != old)
+            cost += _AWAY * (self.group[others] != self.group[person])
+            cost[self.taken[heads] | (relgq[others] <= max(PARTNERS)) | (others == person)] = _FAR
+            if not len(cost) or cost.min() >= _FAR:
                 continue
-            cost = self._cost(heads, able, 0)
-            cost += 3.0 * ((people.age[able] >= _OLD) != (people.age[person] >= _OLD))
-            cost += _AWAY * (self.group[able] != self.group[person])
-            cost[people.block[heads][:, None] != people.block[able][None, :]] = _FAR
-            i, j = np.unravel_index(np.argmin(cost), cost.shape)
-            if cost[i, j] < _FAR:
-                new, of = int(able[j]), int(heads[i])
-                if possible_ages()[relgq[new], people.age[person]]:
-                    relgq[person] = relgq[new]
-                relgq[new], self.partner_of[new], self.taken[of] = kind, of, True
+            best = int(np.argmin(cost))
+            new, of = int(others[best]), int(heads[best])
+            if possible_ages()[relgq[new], people.age[person]]:
+                relgq[person] = relgq[new]
+            relgq[new], self.partner_of[new], self.taken[of] = kind, of, True
+
+    def _everywhere(self, of_sex: int, sex: int) -> tuple[Ints, Ints, Floats]:
+        """All pairs, within blocks, of a householder of one sex and a grown-up member of another or
+        the same, and what they cost as couples."""
+        people, able = self.people, (self.people.age >= 18) & ~self.head
+        heads = np.flatnonzero(self.head & ~self.taken & (people.sex == of_sex))
+        others = np.flatnonzero(able & (people.sex == sex))
+        others = others[np.argsort(people.block[others], kind="stable")]
+        first, last = (
+            np.searchsorted(people.block[others], people.block[heads], side)
+            for side in ("left", "right")
+        )
+        h = np.repeat(heads, last - first)
+        nth = np.arange(len(h)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+        a = others[np.repeat(first, last - first) + nth]
+        return h, a, self._pair_cost(h, a) + self.new
 
     @staticmethod
     def _of(kind: int, sex: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from das.link import householders
 from das.link.fields import Ints, N, household_attributes
+from das.link.held_skeleton import HeldSkeleton
 from das.link.matching import (
     Exchange,
     assigned,
@@ -67,45 +68,74 @@ class GroupHomes(Frozen):
         return np.bincount(of["hisp"] * 7 + of["race"], minlength=14)
 
 
-def with_householders(people: HomePersons, occupied: Ints, homes: GroupHomes) -> HomePersons:
+def with_householders(
+    people: HomePersons, occupied: Ints, homes: GroupHomes, skeleton: Ints | None = None
+) -> HomePersons:
     """The persons of a block group, with as many householders in each block as ``occupied`` units.
+    ``skeleton``: those of the block group, ``(1512,)``.
 
     Raises :class:`SolverError` for blocks with fewer persons than households."""
-    return householders.relabelled(people, householders.chosen(people, occupied, homes.races))
+    targets = householders.HouseholderTargets(homes.races, skeleton)
+    people = householders.relabelled(people, householders.chosen(people, occupied, targets))
+    return people if skeleton is None else householders.living_alone(people, occupied, skeleton)
 
 
 def link_group(
-    people: HomePersons, partner_of: Ints, homes: GroupHomes, trust: Trust, rng: np.random.Generator
+    people: HomePersons,
+    partner_of: Ints,
+    homes: GroupHomes,
+    trust: Trust,
+    rng: np.random.Generator,
+    skeleton: Ints | None = None,
 ) -> GroupLink:
     """Link the persons at home of a block group to its published households. Its blocks are 0, 1,
-    .... Persons are householders and partners by ``relgq`` and ``partner_of``."""
+    .... Persons are householders and partners by ``relgq`` and ``partner_of``. Tenures are those of
+    the ``skeleton``, where there is one."""
     of, blocks = household_attributes(homes.cell), int(people.block.max()) + 1
+    heads, other, couple = _roles(people, partner_of)
+    tenure, drawn = of[TENURE.name], rng.random(len(homes.cell))
+    pool = Pool(of[ATTRIBUTE], drawn, None if skeleton is None else tenure)
+    targets = _targets(people, heads, couple, other, skeleton)
+    pool.repair(targets)
+    cost = differences(people, heads, couple, pool, of)
+    cost += trust.elsewhere * (homes.block[:, None] != people.block[heads])
+    kept, whole = None, cost
+    if skeleton is not None:
+        kept = HeldSkeleton(skeleton, heads, couple, rng.permutation(len(heads)), tenure)
+        whole = cost + kept.cost(people, pool, kept.tenures(people, pool))
+    at = assigned(whole - trust.crowded * crowding(people, heads, other, pool))
+    wanted = features(people, other, pool, of["elderly"], blocks)
+    at = Exchange(at, people.block[heads], couple, whole, wanted).run()
+    fitted(pool, at, people.block[heads], np.bincount(people.block[other], minlength=blocks))
+    if kept is None:
+        tenure = tenure[at]
+    else:
+        people, at, tenure = kept.settled(people, pool, at, cost)
+    pool.families(targets.strangers)
+    household = np.full(len(people), -1, dtype=np.int64)
+    household[heads] = np.arange(len(heads))
+    partners = np.flatnonzero(partner_of >= 0)
+    household[partners] = household[partner_of[partners]]
+    full = filled(people, heads, household, pool.kind[at], pool.room[at], of["elderly"][at], trust)
+    return GroupLink(people, full, heads, pool.kind[at], tenure, of[ATTRIBUTE][at])
+
+
+def _roles(people: HomePersons, partner_of: Ints) -> tuple[Ints, np.ndarray, Ints]:
+    """Householders, block by block; who is neither householder nor partner, ``(persons,)``; and the
+    kind of couple of each householder."""
     head = np.isin(people.relgq, HEADS)
-    heads, other = np.flatnonzero(head), ~head & (partner_of < 0)
+    heads = np.flatnonzero(head)
     heads = heads[np.argsort(people.block[heads], kind="stable")]
     couple = np.full(len(people), N, dtype=np.int64)
     partners = np.flatnonzero(partner_of >= 0)
     couple[partner_of[partners]] = couple_index(people.relgq[partners])
-    pool, targets = (
-        Pool(of[ATTRIBUTE], rng.random(len(homes.cell))),
-        _targets(people, heads, couple[heads], other),
-    )
-    pool.repair(targets)
-    cost = differences(people, heads, couple[heads], pool, of)
-    cost += trust.elsewhere * (homes.block[:, None] != people.block[heads])
-    at = assigned(cost - trust.crowded * crowding(people, heads, other, pool))
-    wanted = features(people, other, pool, of["elderly"], blocks)
-    at = Exchange(at, people.block[heads], couple[heads], cost, wanted).run()
-    fitted(pool, at, people.block[heads], np.bincount(people.block[other], minlength=blocks))
-    pool.families(targets.strangers)
-    household = np.full(len(people), -1, dtype=np.int64)
-    household[heads] = np.arange(len(heads))
-    household[partners] = household[partner_of[partners]]
-    full = filled(people, heads, household, pool.kind[at], pool.room[at], of["elderly"][at], trust)
-    return GroupLink(people, full, heads, pool.kind[at], of[TENURE.name][at], of[ATTRIBUTE][at])
+    return heads, ~head & (partner_of < 0), couple[heads]
 
 
-def _targets(people: HomePersons, heads: Ints, couple: Ints, other: np.ndarray) -> PoolTargets:
+def _targets(
+    people: HomePersons, heads: Ints, couple: Ints, other: np.ndarray, skeleton: Ints | None
+) -> PoolTargets:
+    """Of persons living alone by tenure, where the ``skeleton`` says it."""
     strangers = int((other & (people.relgq >= LEVEL["roommate"])).sum())
     kinds = np.bincount(couple, minlength=N + 1)
     others = int(other.sum())
@@ -113,7 +143,11 @@ def _targets(people: HomePersons, heads: Ints, couple: Ints, other: np.ndarray) 
     alone = max(alone, int(kinds[N]) - others)  # each of the rest has someone
     if not others:
         alone = int(kinds[N])
-    return PoolTargets(kinds[:N], alone, others, strangers)
+    by_class = np.array([alone])
+    if skeleton is not None:
+        said = skeleton[: len(skeleton) // 2].reshape(-1, len(TENURE.levels)).sum(axis=0)
+        by_class = householders.shared_out(alone, said)
+    return PoolTargets(kinds[:N], by_class, others, strangers)
 
 
 def renumbered(people: HomePersons, blocks: Ints) -> HomePersons:

@@ -16,22 +16,31 @@ from das.errors import InputError
 from das.link import relationships
 from das.link.counted import unit_counts
 from das.link.couples import matched
-from das.link.fields import Ints, household_attributes
+from das.link.fields import Floats, Ints, household_attributes
 from das.link.group import GroupHomes, GroupLink, link_group, renumbered, with_householders
+from das.link.householders import living_alone
+from das.link.linked_tract import LinkedTract
 from das.link.people import HomePersons, grown_up, households_of
 from das.link.possible import made_possible
+from das.link.skeleton_cells import able
+from das.link.steering import steered
 from das.link.ties import OccupiedBounds, consistent
-from das.link.trust import PUBLISHED, Trust
+from das.link.totals import CELLS, published_totals
+from das.link.trust import ALONE_IS_KNOWN, PUBLISHED, Trust
 from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 
+#: Sweeps of a tract each time after the first.
+MORE_SWEEPS = 2
+
 
 @dataclass(frozen=True, eq=False)
 class TractInput(Frozen):
     """A tract to link: ``persons``, ``households`` and ``units`` of its blocks, ``group``, the
-    number of the block group of each block, and ``seed``."""
+    number of the block group of each block, and ``seed``. ``skeleton``: the householders of each
+    block group, ``(groups, 1512)``, where they were estimated."""
 
     persons: Histogram
     households: Histogram
@@ -39,6 +48,7 @@ class TractInput(Frozen):
     group: Ints
     seed: bytes
     trust: Trust = PUBLISHED
+    skeleton: Histogram | None = None
 
     def __post_init__(self) -> None:
         blocks = {h.units for h in (self.persons, self.households, self.units)}
@@ -61,6 +71,7 @@ class LinkedHomes(Frozen):
     occupied: Ints
     published_occupied: Ints
     moved: int
+    over: Floats
 
     @property
     def block(self) -> Ints:
@@ -101,13 +112,8 @@ def tract_seed(seed: bytes, code: bytes) -> bytes:
 def link_tract(given: TractInput) -> LinkedHomes:
     """Link one tract. Raises :class:`InputError` where persons at home have no housing units."""
     blocks, units = len(given.group), unit_counts(given.units)
-    people, moved = grown_up(
-        HomePersons.of(given.persons), given.group, np.zeros(blocks, dtype=np.int64)
-    )
+    people, moved, occupied = _people_and_units(given)
     home = np.bincount(people.block, minlength=blocks)
-    able = np.bincount(people.block[people.age >= 15], minlength=blocks)
-    bounds = OccupiedBounds.of(home, able, units["housing"])
-    occupied = consistent(units["occupied"], home, bounds, given.group)
     rng = np.random.default_rng(np.frombuffer(given.seed, dtype=np.uint32))
     groups = [
         np.flatnonzero(given.group == g) for g in np.unique(given.group[np.flatnonzero(home)])
@@ -115,11 +121,50 @@ def link_tract(given: TractInput) -> LinkedHomes:
     links = _groups(people, groups, occupied, given, rng)
     published = relationships.by_band(HomePersons.of(given.persons))
     return replace(
-        _joined(links, published, blocks),
+        settled(given, _joined(links, published, blocks), np.zeros(CELLS), 0),
         occupied=occupied,
         published_occupied=units["occupied"],
         moved=len(moved),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class TractTies(Frozen):
+    """What a tract's link keeps: ``occupied`` units of each block, ``(blocks,)``, who can be a
+    householder there by class, ``able``, ``(blocks, 252)``, and households by ``tenure`` of each
+    block group, ``(groups, 3)``."""
+
+    occupied: Ints
+    able: Histogram
+    tenure: Ints
+
+
+def tract_ties(given: TractInput) -> TractTies:
+    """Tenures are the published ones; where occupied units of a block group had to change, the most
+    common tenure does."""
+    people, _, occupied = _people_and_units(given)
+    groups, units = int(given.group.max()) + 1, unit_counts(given.units)
+    tenure = np.zeros((groups, len(TENURE.levels)), dtype=np.int64)
+    np.add.at(tenure, given.group, units["tenure"])
+    wanted = np.bincount(given.group, occupied, groups).astype(np.int64)
+    for g in np.flatnonzero(wanted != tenure.sum(axis=1)).tolist():
+        gap = int(wanted[g] - tenure[g].sum())
+        for _ in range(abs(gap)):
+            tenure[g, np.argmax(tenure[g])] += np.sign(gap)
+    return TractTies(occupied, able(people, len(given.group)), tenure)
+
+
+def _people_and_units(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
+    """The persons at home of a tract, such that each block that has any has someone of 15 and over;
+    the numbers of those who changed for it; and the occupied units of each block."""
+    blocks, units = len(given.group), unit_counts(given.units)
+    people, moved = grown_up(
+        HomePersons.of(given.persons), given.group, np.zeros(blocks, dtype=np.int64)
+    )
+    home = np.bincount(people.block, minlength=blocks)
+    able = np.bincount(people.block[people.age >= 15], minlength=blocks)
+    bounds = OccupiedBounds.of(home, able, units["housing"])
+    return people, moved, consistent(units["occupied"], home, bounds, given.group)
 
 
 def _groups(
@@ -132,24 +177,37 @@ def _groups(
     """The block groups, each with its blocks, linked one by one; their couples together."""
     block, cell = households_of(given.households)
     homes, parts, who = [], [], []
-    for here in groups:
+    of = [_skeleton(given, here) for here in groups]
+    for here, skeleton in zip(groups, of, strict=True):
         inside = np.flatnonzero(np.isin(block, here))
         where = np.searchsorted(here, block[inside])
         homes.append(GroupHomes.of(where, cell[inside], int(occupied[here].sum()), rng))
         who.append(np.flatnonzero(np.isin(people.block, here)))
         part = renumbered(people.some(who[-1]), here)
-        parts.append(with_householders(part, occupied[here], homes[-1]))
+        parts.append(with_householders(part, occupied[here], homes[-1], skeleton))
     relgq = people.relgq.copy()
     for w, part in zip(who, parts, strict=True):
         relgq[w] = part.relgq
-    couples = matched(people.labelled(relgq), given.group, given.trust)
+    trust = given.trust if given.skeleton is None else replace(given.trust, alone=ALONE_IS_KNOWN)
+    couples = matched(people.labelled(relgq), given.group, trust)
     out = []
-    for here, w, part, home in zip(groups, who, parts, homes, strict=True):
+    for here, w, part, home, skeleton in zip(groups, who, parts, homes, of, strict=True):
         partner = couples.partner_of[w]
         inside = np.where(partner < 0, -1, np.searchsorted(w, partner))
         part = part.labelled(couples.relgq[w])
-        out.append((here, link_group(part, inside, home, given.trust, rng)))
+        if skeleton is not None:
+            coupled = np.isin(np.arange(len(w)), inside)
+            part = living_alone(part, occupied[here], skeleton, coupled)
+        out.append((here, link_group(part, inside, home, given.trust, rng, skeleton)))
     return out
+
+
+def _skeleton(given: TractInput, here: Ints) -> Ints | None:
+    """The skeleton of the block group of the blocks ``here``."""
+    if given.skeleton is None:
+        return None
+    group = int(given.group[here[0]])
+    return np.asarray(given.skeleton.rows(group, group + 1).dense()[0])
 
 
 def _joined(links: list[tuple[Ints, GroupLink]], published: Ints, blocks: int) -> LinkedHomes:
@@ -179,9 +237,41 @@ def _joined(links: list[tuple[Ints, GroupLink]], published: Ints, blocks: int) -
     people, cell = made_possible(people, household, tenure)
     order = np.lexsort((people.age * -1, people.relgq, household))
     none = np.zeros(blocks, dtype=np.int64)
-    return LinkedHomes(people.some(order), household[order], cell, asked, none, none, 0)
+    return LinkedHomes(
+        people.some(order), household[order], cell, asked, none, none, 0, np.zeros(CELLS)
+    )
+
+
+def settled(given: TractInput, homes: LinkedHomes, shift: Floats, turn: int) -> LinkedHomes:
+    """A linked tract moved towards its published totals, changed by ``shift``,
+    :data:`das.link.totals.CELLS`; ``turn`` numbers the sweeps over all tracts, from 0."""
+    if not len(homes.cell):
+        return homes
+    people, household = homes.people, homes.household
+    of = household_attributes(homes.cell)
+    totals = published_totals(
+        HomePersons.of(given.persons), given.households, given.group, given.skeleton
+    )
+    tract = LinkedTract(people, household, of[TENURE.name], given.group, totals.shifted(shift))
+    seed = np.frombuffer(given.seed, dtype=np.uint32)
+    steered(
+        tract, np.random.default_rng([*seed, turn]), MORE_SWEEPS if turn else given.trust.sweeps
+    )
+    relgq = tract.relgq.copy()
+    relgq[tract.head] = np.where(np.bincount(tract.home) == 1, *HEADS)
+    people, cell = made_possible(people.labelled(relgq), tract.home, tract.tenure)
+    order = np.lexsort((people.age * -1, people.relgq, tract.home))
+    return replace(
+        homes,
+        people=people.some(order),
+        household=tract.home[order],
+        cell=cell,
+        over=tract.over[0, :CELLS] + shift,
+    )
 
 
 def _empty(blocks: int) -> LinkedHomes:
     nothing, none = np.zeros(0, dtype=np.int64), np.zeros(blocks, dtype=np.int64)
-    return LinkedHomes(HomePersons(*[nothing] * 6), nothing, nothing, nothing, none, none, 0)
+    return LinkedHomes(
+        HomePersons(*[nothing] * 6), nothing, nothing, nothing, none, none, 0, np.zeros(CELLS)
+    )

@@ -216,12 +216,14 @@ def fitted(pool: Pool, at: Ints, block: Ints, others: Ints) -> None:
 
 
 def _widen(pool: Pool, homes: Ints, gap: int) -> None:
-    """What no change of size by one gives: a very large household. Raises :class:`InputError` where
-    there is less than no room, which would be a contradiction: all could be of one or two."""
-    large = homes[np.argmax(pool.room[homes])]
-    if gap < 0 or type_fields().size[pool.kind[large]] < LARGEST:
+    """What no change of size by one gives: the largest households share it. Raises
+    :class:`InputError` where there is less than no room, which would be a contradiction: all could
+    be of one or two."""
+    large = homes[type_fields().size[pool.kind[homes]] == LARGEST]
+    if gap < 0 or not len(large):
         raise InputError("a block's households cannot hold its persons", where="link")
-    pool.extra[large] += gap
+    pool.extra[large] += gap // len(large)
+    pool.extra[large[: gap % len(large)]] += 1
 
 
 def couple_index(relgq: Ints) -> Ints:

@@ -1,16 +1,22 @@
-r"""A working prior for the lowest units: assumptions about places besides their measurements, in a
+r"""Working priors for the lowest units: assumptions about places besides their measurements, in a
 few numbers.
 
-Let a parent have :math:`p_A` persons of a group A in households. A child with the share w of the
+*Housing.* Let a parent have :math:`p_A` persons of a group A in households. A child with the share w of the
 parent's housing units is expected to hold :math:`\mu_A = w\,p_A` of them, with variance
 :math:`a\,\mu_A + b\,\mu_A^2`. If everybody settled alone, a would be 1 and b 0. Families that live
 together raise a, and b is the square of the relative spread from place to place.
-:mod:`das.estimate.dispersion` estimates the numbers; :mod:`das.estimate.prior` uses them."""
+:mod:`das.estimate.dispersion` estimates the numbers; :mod:`das.estimate.prior` uses them.
+
+*Shares.* Some sums of a unit are known, such as its adults of one race. The cells of a sum are
+expected to have the parent's shares of it. If everybody settled alone, a cell with the share p of a
+sum n would have the variance :math:`n p (1 - p)`. It has a times that.
+:mod:`das.estimate.shares` estimates a and uses it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,3 +75,28 @@ class HousingPrior(Frozen):
     @property
     def queries(self) -> tuple[str, ...]:
         return tuple(s.query for s in self.spreads)
+
+
+@dataclass(frozen=True, eq=False)
+class SharesPrior(Frozen):
+    r"""People of a known sum are as in the parent. By pass and unit of ``level``, ``(passes,
+    units)``: the ``spread`` a, the standard ``error`` of its estimate, and the number of noisy
+    answers ``seen``."""
+
+    level: str
+    spread: Array
+    error: Array
+    seen: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.spread) & (self.spread > 0)).all():
+            raise InputError("a spread is not positive", where="prior of shares")
+
+    def weight(self, number: int, unit: int, alone: Array) -> Array:
+        r"""The weight of the distance of a child from its shares in pass ``number``, ``(children,)``,
+        below the given unit. ``alone``: the mean variance of a cell if everybody settled alone."""
+        return np.asarray(1 / (self.spread[number, unit] * alone))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """For a file; without the level, which follows from the tree."""
+        return {"spread": self.spread, "error": self.error, "seen": self.seen}

@@ -18,7 +18,7 @@ Source: the Bureau's production code of 2020 (``strategies.py``: ``L2_measure_in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -32,10 +32,12 @@ from das.model.schema import Schema
 @dataclass(frozen=True)
 class OuterPass:
     """The ``queries`` of its least squares, and the ``chain`` of nested queries, fine to coarse,
-    whose sums are rounded together."""
+    whose sums are rounded together. ``ahead``: queries of a later pass that are used here already,
+    for each variable of one cell alone: no later pass can change it, or use them for it."""
 
     queries: tuple[str, ...]
     chain: tuple[str, ...]
+    ahead: tuple[str, ...] = ()
 
     @property
     def frozen(self) -> str:
@@ -81,6 +83,12 @@ class Strategy(Frozen):
         for level, queries in self.rho.items():
             there |= {q: level for q in queries if q not in there}
         odd = [q for q in used if used.count(q) > 1] + sorted(set(used) ^ set(there))
+        odd += [
+            q
+            for i, p in enumerate(self.outer)
+            for q in p.ahead
+            if not self._is_cells(q) or q not in (x for r in self.outer[i + 1 :] for x in r.queries)
+        ]
         if odd:
             at = there.get(odd[0], "any level")
             raise SpecError(
@@ -109,8 +117,18 @@ class Strategy(Frozen):
             first = next((i for i, f in enumerate(frozen) if query.sums(f)), len(frozen) - 1)
             placed[first].append(name)
         passes = zip(placed, self.outer, strict=True)
-        outer = tuple(OuterPass(tuple(names), p.chain) for names, p in passes)
+        outer = tuple(replace(p, queries=tuple(names)) for names, p in passes)
         return Strategy(self.schema, rho, outer)
+
+    def cells_first(self) -> Strategy:
+        """The same measurements, and the cells' query used by all passes: where a variable is one
+        cell, such as a single year of age, its answer counts before it is rounded."""
+        cells = tuple(q for q in self.outer[-1].queries if self._is_cells(q))
+        outer = tuple(replace(p, ahead=cells) for p in self.outer[:-1])
+        return Strategy(self.schema, self.rho, (*outer, self.outer[-1]))
+
+    def _is_cells(self, query: str) -> bool:
+        return self.schema.query(query).answers == self.schema.cells
 
     @property
     def cost(self) -> Fraction:

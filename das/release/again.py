@@ -12,10 +12,13 @@ from das.engine import Progress, Silent, refuse_within_import
 from das.errors import ReleaseError, UserError
 from das.files.measurements import published_layout
 from das.files.measurements.outside import NOTHING, Outside
+from das.files.measurements.published_files import first
 from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked
+from das.model.schemas import SCHEMAS
 from das.release.outcome import Outcome
 from das.release.public_counts import PublicCounts
+from das.release.public_published_dhc import PublicPublishedDhc
 from das.release.publications import PublicHalf, publication_of
 from das.stages import Stages
 from das.version import __version__
@@ -74,13 +77,17 @@ def estimate_from(
 
 
 def _half(release: Path, outside: Outside) -> PublicHalf:
-    """The public half for a release; what is known outside of it is for files without our own."""
-    if outside == NOTHING:
-        return publication_of(release)
-    if not published_layout.is_published(release):
+    """The public half for a release, or for files in the Bureau's layout by their schema; what is
+    known outside of it is for files without our own."""
+    if published_layout.is_published(release):
+        found = first(release)
+        if found is not None and found[0].name == SCHEMAS["dhcp"].name:
+            return cast(PublicHalf, PublicPublishedDhc(outside))
+        return cast(PublicHalf, PublicCounts(outside))
+    if outside != NOTHING:
         raise UserError(
             "totals and names are given, but this is a release, which has its own",
             where=release,
             remedy="leave out --totals and --published",
         )
-    return cast(PublicHalf, PublicCounts(outside))
+    return publication_of(release)

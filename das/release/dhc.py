@@ -93,10 +93,20 @@ class OpenedDhc:
         """Those that a subtree, or the upper tree of the whole, is responsible for."""
         return self.cut.levels(self.spine, self.part or 0)
 
+    def measured(self, u: DhcUniverse) -> Spine:
+        """The spine that a universe is measured over."""
+        return self.tree(u).spine
+
     def own(self, u: DhcUniverse) -> Spine:
         """The measured tree of these: the upper tree, or the subtree with what is above it."""
-        spine = self.tree(u).spine
+        spine = self.measured(u)
         return self.cut.upper_tree(spine) if self.part is None else spine
+
+    def geocodes(self, u: DhcUniverse) -> str:
+        """Where the codes of measured units are listed."""
+        if self.tree(u).is_published:
+            return "geocodes are those of `das tables`, in its column GEOCODE"
+        return f"geocodes are those of the measured tree, in {tree_path(self.folder, u.name)}"
 
     def areas(self) -> tuple[Areas, ...]:
         """The areas off the spine that the earlier release knew."""
@@ -170,7 +180,7 @@ class OpenedDhc:
             return found
         lowest, places = self.lowest
         counts = tree.published(found.counts[lowest], places)
-        return OuterEstimates(counts.upward(self.spine), found.certificates)
+        return OuterEstimates(counts.upward(self.spine), found.certificates, found.prior)
 
     def homes(self, u: DhcUniverse, done: Mapping[str, OuterEstimates]) -> Histogram | None:
         """The lowest units' published housing units, if a universe is estimated from them."""
@@ -193,8 +203,11 @@ class OpenedDhc:
     ) -> RefinedEstimates:
         """:func:`das.estimate.outer.refined`, of the whole, its upper tree or a subtree. Raises
         :class:`ReleaseError` where what is held fixed contradicts itself, or the schema."""
+        lowest = spine.levels[-1] == self.spine.levels[-1]
+        shares = lowest and u.prior == "shares"
+        outer = u.strategy.outer
         try:
-            return refined(source, spine, u.schema, u.strategy.outer, ties, pool, progress, above)
+            return refined(source, spine, u.schema, outer, ties, pool, progress, above, shares)
         except InfeasibleError as error:
             raise ReleaseError(
                 f"what is held fixed of {u.name} cannot be: {error.what}",

@@ -74,7 +74,10 @@ def write(opened: OpenedDhc) -> None:
 def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
     """The lines."""
     spine, out, private = opened.spine, opened.spec.output, opened.spec.run.private
-    for name, says in FILES.items():
+    files = list(FILES.items())
+    if opened.spec.estimation.prior != "none":
+        files.append(dictionary.PRIOR)
+    for name, says in files:
         yield DictionaryLine("", "file", name, "", "", says)
     yield from dictionary.of_tree(spine)
     yield from dictionary.of_areas()
@@ -90,14 +93,14 @@ def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
             yield from _lines(
                 u.name, dictionary.of_tables(tables_of(u.name), RECORDS[u.name], spine, {}, private)
             )
-        yield from _lines(u.name, _measurements(u, not opened.tree(u).is_published))
+        yield from _lines(u.name, measurements(u, not opened.tree(u).is_published))
 
 
 def _lines(universe: str, parts: Iterable[dictionary.LineParts]) -> Iterator[DictionaryLine]:
     return (DictionaryLine(universe, *line) for line in parts)
 
 
-def _measurements(u: DhcUniverse, own_spine: bool) -> Iterator[dictionary.LineParts]:
+def measurements(u: DhcUniverse, own_spine: bool = False) -> Iterator[dictionary.LineParts]:
     """Lines for the queries of a universe, for their answers measured on demand, and for what is
     held fixed."""
     for query in (q for p in u.strategy.outer for q in p.queries):

@@ -2,7 +2,7 @@
 tables.
 
 Everything here is a function of published counts, for three universes over one tree: ``persons``
-(``dhcp``), ``units`` (``tenvacgq``) and ``households`` (``dhch``). The folder ``out`` gets
+(``dhcp``), ``units`` (``tenvacgq``) and ``households`` (``dhch``); or for persons alone. The folder ``out`` gets
 
 * ``microdata/persons``: a row for each person, 16 fields; ``microdata/units``: a row for each
   household, vacant unit and facility, 27 fields. :func:`read_counts` reads exactly the counts of
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
@@ -43,7 +44,7 @@ PUBLISHED = {
     "households": publications.households,
 }
 #: The last level that tables of these letters are published for, where the tree has it; else the
-#: last but one. Others go down to the end.
+#: last but one, or all of a tree that ends above it. Others go down to the end.
 LAST = {"PCO": "County", "PCT": "Tract", "HCT": "Tract"}
 _PERSONS, _UNITS = (Path("microdata", folder) for folder in ("persons", "units"))
 
@@ -71,20 +72,14 @@ def write(
     """
     check(spine, counts)
     progress.stage("microdata", 2)
-    lowest, codes = {u: levels[spine.levels[-1]] for u, levels in counts.items()}, spine.codes[-1]
-    unit_records.write(
-        out / _UNITS,
-        lowest["units"],
-        lowest["households"],
-        codes,
-        build=name,
-        csv=csv,
-        private=private,
-    )
+    lowest = {u: levels[spine.levels[-1]] for u, levels in counts.items()}
+    how: dict[str, Any] = {"build": name, "csv": csv, "private": private}
+    codes = spine.codes[-1]
+    if not _alone(counts):
+        units, households = lowest["units"], lowest["households"]
+        unit_records.write(out / _UNITS, units, households, codes, **how)
     progress.advance()
-    writing.write(
-        out / _PERSONS, lowest["persons"], codes, _persons(), build=name, csv=csv, private=private
-    )
+    writing.write(out / _PERSONS, lowest["persons"], codes, _persons(), **how)
     progress.advance()
     if tables:
         write_tables(out / "tables", spine, counts, private=private, progress=progress)
@@ -99,6 +94,7 @@ def write_tables(
     todo = [
         (u, level, [t for t in tables_of(u) if level in levels_of(t, spine)])
         for u in PUBLISHED
+        if u in counts
         for level in spine.levels
     ]
     progress.stage("tables", sum(len(chosen) for _, _, chosen in todo))
@@ -126,8 +122,12 @@ def read_counts(out: Path, spine: Spine) -> dict[str, Histogram]:
     """
     codes = spine.codes[-1]
     units, households = unit_records.read(out / _UNITS, codes)
-    persons = reading.read(out / _PERSONS, _persons(), codes)
-    return {"persons": persons, "units": units, "households": households}
+    return {"persons": read_persons(out, spine), "units": units, "households": households}
+
+
+def read_persons(out: Path, spine: Spine) -> Histogram:
+    """Those of persons alone. Raises as :func:`read_counts`."""
+    return reading.read(out / _PERSONS, _persons(), spine.codes[-1])
 
 
 @cache
@@ -152,14 +152,17 @@ def levels_of(table: Table, spine: Spine) -> tuple[str, ...]:
     PCT8 State County Tract
     PCO1 State County"""
     last = LAST.get(table.name.rstrip("0123456789"))
-    if last is None:
+    if last is None or (last == "Tract" and spine.levels[-1] in ("State", "County")):
         return spine.levels
     return spine.levels[: spine.index(last) + 1 if last in spine.levels else max(1, len(spine) - 1)]
 
 
 def check(spine: Spine, counts: DhcCounts) -> None:
-    """Raise :class:`InputError` where counts are not those of the three universes over a tree."""
+    """Raise :class:`InputError` where counts are not those of the three universes over a tree, or
+    of persons alone."""
     for universe, publication in PUBLISHED.items():
+        if _alone(counts) and universe not in counts:
+            continue
         for level in spine.levels:
             h = counts.get(universe, {}).get(level)
             if h is None:
@@ -169,6 +172,11 @@ def check(spine: Spine, counts: DhcCounts) -> None:
                     remedy="give those of every level of the tree",
                 )
             _fits(h, publication(), spine.units(level), f"{universe}, {level}")
+
+
+def _alone(counts: DhcCounts) -> bool:
+    """Whether these are counts of persons, and of nothing else."""
+    return list(counts) == list(PUBLISHED)[:1]
 
 
 def _fits(h: Histogram, publication: Publication, units: int, where: str) -> None:

@@ -42,6 +42,7 @@ FILES = {
     "nmf": "every noisy measurement made on demand, with its variance",
     "dictionary.csv": "what every file, column and code means",
     "spec.toml": "the configuration",
+    "prior.json": "what was assumed of the lowest units besides their measurements",
 }
 #: The level that places are shown of, where the tree has it; else that below the root.
 SHOWN = "County"
@@ -83,24 +84,29 @@ def write(
     privacy: Document | None,
     private: Private,
     universes: Sequence[DhcUniverse] = (),
+    *,
     own_spine: bool = False,
+    shares: bool = False,
 ) -> None:
     """Write the page under ``out``.
 
     ``certificates`` are those of the estimation by universe and level, empty if unknown.
     ``privacy`` is the statement of the release, if there is one. ``universes``, if given, say how
     everything was measured, and the page shows the noise; ``own_spine``: over other units than the
-    published ones. Raises :class:`InputError` for counts of another tree."""
+    published ones. ``shares``: whether the lowest units were assumed to have their parents' shares.
+    Raises :class:`InputError` for counts of another tree."""
     check(spine, counts)
     root, lowest = spine.levels[0], spine.levels[-1]
     levels = [(level, spine.units(level)) for level in spine.levels]
     page = dhc_html(
-        _facts(name, privacy, private, own_spine),
+        {**_facts(name, privacy, private, own_spine), "shares": shares},
         PublicFrame(place_of(spine, name), WHAT, name, __version__, (), listing.listed(out, FILES)),
         levels,
         profiles(spine, counts),
         odd(counts, lowest),
-        dhc_lookup(spine, {lv: headlines(counts, lv) for lv in looked_up(spine)}, _shown(spine)),
+        dhc_lookup(
+            spine, {lv: headlines(counts, lv) for lv in looked_up(spine)}, shown_level(spine)
+        ),
         certificates=certificates,
         householders=int(counts["persons"][root].answer(DHCP.query("relgq_4_groups"))[0, 0]),
         privacy_page=privacy is not None,
@@ -133,13 +139,13 @@ def _facts(name: str, privacy: Document | None, private: Private, own_spine: boo
 
 def profiles(spine: Spine, counts: DhcCounts) -> PlaceProfiles:
     """Profiles of the root, and of the units of the level that is shown, the largest first."""
-    root, level = spine.levels[0], _shown(spine)
+    root, level = spine.levels[0], shown_level(spine)
     every = [level] if level != root else []
     of = {
         u: Histogram.concatenate([levels[lv] for lv in (root, *every)])
         for u, levels in counts.items()
     }
-    names = [name for lv in (root, *every) for name in _called(spine, lv)]
+    names = [name for lv in (root, *every) for name in called(spine, lv)]
     ages = of["persons"].answer(DHCP.query("sex * age")).reshape(len(names), 2, -1)
     order = np.array(
         [0, *(1 + np.argsort(-ages[1:].sum(axis=(1, 2)), kind="stable"))], dtype=np.int64
@@ -160,12 +166,12 @@ def profiles(spine: Spine, counts: DhcCounts) -> PlaceProfiles:
     )
 
 
-def _shown(spine: Spine) -> str:
+def shown_level(spine: Spine) -> str:
     """The level that places are shown of."""
     return SHOWN if SHOWN in spine.levels[1:] else spine.levels[min(1, len(spine) - 1)]
 
 
-def _called(spine: Spine, level: str) -> list[str]:
+def called(spine: Spine, level: str) -> list[str]:
     """The names of the units of a level, or their codes; a name that several have, with that of the
     unit above."""
     depth = spine.index(level)
@@ -181,18 +187,22 @@ def headlines(counts: DhcCounts, level: str) -> list[HeadlineCounts]:
     units = counts["units"][level].answer(TENVACGQ.query("detailed"))
     lived, vacant = len(TENURES), TENVACGQ.cells - 24
     homes = np.stack([units[:, :lived].sum(axis=1), units[:, lived:vacant].sum(axis=1)], axis=1)
-    sex = DHCP.query("sex")
     of = [
-        ("persons", "total", "Total", ("total",), persons.totals()[:, None]),
-        ("persons", "sex", sex.title, tuple(sex.captions()), persons.answer(sex)),
-        ("persons", "age", "Age", tuple(AGES), persons.answer(_ages())),
         ("households", "total", "Total", ("total",), households.totals()[:, None]),
         ("households", "tenure", "Tenure", TENURE_WORDS, units[:, :lived]),
         ("households", "type", "Household type", KINDS, _types(households)),
         ("housing", "total", "Total", ("total",), homes.sum(axis=1, keepdims=True)),
         ("housing", "occupancy", "Occupancy", ("Occupied", "Vacant"), homes),
     ]
-    return [HeadlineCounts(*x) for x in of]
+    return [*person_headlines(persons), *(HeadlineCounts(*x) for x in of)]
+
+
+def person_headlines(persons: Histogram) -> Iterator[HeadlineCounts]:
+    """What the look-up has of persons."""
+    sex = DHCP.query("sex")
+    yield HeadlineCounts("persons", "total", "Total", ("total",), persons.totals()[:, None])
+    yield HeadlineCounts("persons", "sex", sex.title, tuple(sex.captions()), persons.answer(sex))
+    yield HeadlineCounts("persons", "age", "Age", tuple(AGES), persons.answer(_ages()))
 
 
 def _ages() -> Query:

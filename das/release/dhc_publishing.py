@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from das.accounting.document import Document
 from das.engine import Progress
 from das.estimate.outer import OuterEstimates
+from das.files import atomic
 from das.files.run.ledger import LedgerFile
-from das.release import dhc_dictionary, dhc_files, dhc_page
+from das.model.not_private import marked
+from das.release import dhc_dictionary, dhc_files, dhc_page, prior_document
 from das.release.dhc import OpenedDhc
 from das.release.seal import seal
 from das.spec.dhc_relations import are_costs
@@ -38,6 +40,7 @@ def publish(
             progress=progress,
         )
     dhc_dictionary.write(opened)
+    _write_prior(opened, done)
     if spec.output.report:
         with stages.page("report of the release", out / dhc_page.NAME):
             progress.stage("report of the release", None)
@@ -52,9 +55,20 @@ def publish(
                 spec.run.private,
                 spec.universes,
                 own_spine=opened.has_own_spine,
+                shares=any(e.prior is not None for e in done.values()),
             )
     with stages("seal"):
         seal(out, privacy, spec.run.name, LedgerFile(out / "ledger.jsonl").entries.files())
+
+
+def _write_prior(opened: OpenedDhc, done: Mapping[str, OuterEstimates]) -> None:
+    """What was assumed of the lowest units, if anything was."""
+    for u in opened.spec.universes:
+        if (prior := done[u.name].prior) is not None:
+            tree = opened.tree(u).spine
+            said = prior_document.shares_document(prior, tree, u.strategy.outer)
+            path = opened.folder / prior_document.NAME
+            atomic.write_json(path, marked(said, opened.spec.run.private))
 
 
 def cost(privacy: Document) -> list[str]:

@@ -6,11 +6,11 @@ processes. Like :mod:`das.release.post`, nothing here can see the truth."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from das.files import atomic, rows_csv
 from das.files.release import linked_population
 from das.files.run.run_directory import RunDirectory
 from das.link.averages import AverageRow, average_rows
-from das.link.fields import household_attributes, type_fields
-from das.link.linking import link_tract
+from das.link.fields import Floats, household_attributes, type_fields
+from das.link.linking import LinkedHomes, TractInput, link_tract, settled
 from das.link.population import LinkedPopulation, joined, tracts
+from das.link.totals import CELLS, shares
 from das.model.agreement_rows import AgreementRow
 from das.model.dhc.household_types import ATTRIBUTE, TYPES, label
 from das.model.dhc.households import TENURE
@@ -36,9 +37,11 @@ from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_replicates import DhcReplicates
 from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
+from das.release.skeleton import joint_skeleton
 from das.report.link_page import ShownAverage, ShownHousehold, link_html
 from das.version import __version__
 
+T = TypeVar("T")
 SYNTHETIC = "SYNTHETIC.txt"
 FIGURES, CHANGES, AGREEMENT, AVERAGES = "link.json", "changes.csv", "agreement.csv", "averages.csv"
 PAGE = "index.html"
@@ -47,6 +50,8 @@ EXAMPLES = 8
 BEFORE, AFTER = "published", "linked"
 #: The level whose units are linked one by one.
 TRACT = "Tract"
+#: How often tracts change for the totals of the units above them, once each is linked.
+TURNS = 2
 _NOTE = (
     "Everything in this folder is synthetic: no household is a real one. Who lives with whom"
     " follows from published counts and from what is plausible. Nothing is known about who"
@@ -59,12 +64,14 @@ _FIELDS = ("couple", "relatives", "own", "children", "minor", "multig", "size")
 class LinkOptions:
     """``number``: that of the link, 0 for the first. ``csv``: CSV instead of Parquet. ``tables``:
     write the tables of the DHC from the link. ``replicates``: replicates of the release that are
-    linked for the errors of averages."""
+    linked for the errors of averages. ``skeleton``: estimate what both files measured together
+    first."""
 
     number: int = 0
     csv: bool = False
     tables: bool = True
     replicates: int = 0
+    skeleton: bool = True
 
     def __post_init__(self) -> None:
         if self.number < 0 or self.replicates < 0:
@@ -84,9 +91,9 @@ def link_release(
     opened = open_dhc(release)
     counts = _read(opened)
     with executor(workers) as pool:
-        linked = linked_counts(opened.spine, counts, pool, options.number, progress)
+        linked = linked_counts(opened, counts, pool, progress, options)
         replicates = [
-            linked_counts(opened.spine, again, pool, options.number, progress)
+            linked_counts(opened, again, pool, progress, options)
             for again in _replicates(opened, options.replicates, pool)
         ]
     both = {BEFORE: counts, AFTER: linked.counts}
@@ -127,18 +134,46 @@ def _replicates(opened: OpenedDhc, many: int, pool: Executor) -> list[Mapping[st
 
 
 def linked_counts(
-    spine: Spine, counts: Mapping[str, Histogram], pool: Executor, number: int, progress: Progress
+    opened: OpenedDhc,
+    counts: Mapping[str, Histogram],
+    pool: Executor,
+    progress: Progress,
+    options: LinkOptions,
 ) -> LinkedPopulation:
     """The link of the counts of the lowest level, by universe."""
+    spine = opened.spine
     groups, tract = places(spine)
-    codes = spine.codes[spine.index(TRACT)]
-    todo = tracts(counts, groups, tract, [bytes(c) for c in codes], number)
-    progress.stage("link", len(todo))
-    done = []
-    for part in in_order(pool, link_tract, todo):
-        done.append(part)
-        progress.advance()
+    codes = [bytes(c) for c in spine.codes[spine.index(TRACT)]]
+    skeleton, number = None, options.number
+    if options.skeleton:
+        ties = tracts(counts, groups, tract, codes, number)
+        found = joint_skeleton(spine, opened.spec, counts, ties, pool, progress)
+        skeleton = found.counts[spine.levels[-2]]
+    todo = tracts(counts, groups, tract, codes, number, skeleton=skeleton)
+    progress.stage("link", len(todo) * (1 + TURNS))
+    done = _each(pool, link_tract, todo, progress)
+    above = np.asarray(spine.parent[spine.index(TRACT)])
+    shift = np.zeros((len(todo), CELLS))
+    for turn in range(TURNS):
+        homes = np.array([len(part.cell) for part in done])
+        shift += shares(np.stack([part.over for part in done]), above, homes)
+        again = list(zip(todo, done, shift, [turn + 1] * len(todo), strict=True))
+        done = _each(pool, _settled, again, progress)
     return joined(done, counts, groups)
+
+
+def _each(
+    pool: Executor, do: Callable[[T], LinkedHomes], todo: list[T], progress: Progress
+) -> list[LinkedHomes]:
+    out = []
+    for part in in_order(pool, do, todo):
+        out.append(part)
+        progress.advance()
+    return out
+
+
+def _settled(given: tuple[TractInput, LinkedHomes, Floats, int]) -> LinkedHomes:
+    return settled(*given)
 
 
 def places(spine: Spine) -> tuple[np.ndarray, np.ndarray]:
@@ -278,6 +313,7 @@ def _figures(
             else 1.0,
             "fields_as_published": as_asked,
             "replicates": options.replicates,
+            "estimated_together": options.skeleton,
         },
         opened.spec.run.private,
     )

@@ -4,24 +4,52 @@ Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files.measurements.on_demand import OnDemandReader
 from das.files.run import run_directory
 from das.model.codes import text
 from das.model.labels import BESIDE
 from das.model.spelling import named
 from das.model.spelling import product as spelt
 from das.model.spine import Spine
-from das.release.dhc import OpenedDhc, tree_path
 from das.release.measured_rows import DRAWN, RowColumns, RowOptions, spread
 from das.spec.dhc import DhcUniverse
 
 
-def summary(opened: OpenedDhc, asked: RowOptions) -> list[dict[str, Any]]:
+class MeasuredOnDemand(Protocol):
+    """A specification of what is measured on demand."""
+
+    @property
+    def universes(self) -> Sequence[DhcUniverse]: ...
+
+
+class OnDemandRelease(Protocol):
+    """A release with what was measured on demand of some universes."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def spec(self) -> MeasuredOnDemand: ...
+
+    def measured(self, u: DhcUniverse) -> Spine:
+        """The spine that a universe is measured over."""
+
+    def geocodes(self, u: DhcUniverse) -> str:
+        """Where the codes of its units are listed."""
+
+    def source(self, u: DhcUniverse) -> OnDemandReader:
+        """The answers of a universe."""
+
+
+def summary(opened: OnDemandRelease, asked: RowOptions) -> list[dict[str, Any]]:
     """One row for each universe, level and query: the units, the answers of each, and how many of
     all were looked at; their variance, and the smallest and largest.
     """
@@ -30,7 +58,7 @@ def summary(opened: OpenedDhc, asked: RowOptions) -> list[dict[str, Any]]:
     out = []
     for u in opened.spec.universes:
         source = opened.source(u)
-        for level in opened.spine.levels if u.name in wanted else ():
+        for level in opened.measured(u).levels if u.name in wanted else ():
             for query in source.queries(level):
                 m = source.read(level, query)
                 units = int(np.isfinite(m.variance).sum())
@@ -40,9 +68,10 @@ def summary(opened: OpenedDhc, asked: RowOptions) -> list[dict[str, Any]]:
     return out
 
 
-def rows(opened: OpenedDhc, asked: RowOptions) -> Any:
+def rows(opened: OnDemandRelease, asked: RowOptions) -> Any:
     """A row for each answer that was looked at; rows of constraints are in files as any."""
-    u = opened.spec.universe(asked.among([u.name for u in opened.spec.universes]))
+    name = asked.among([u.name for u in opened.spec.universes])
+    u = next(u for u in opened.spec.universes if u.name == name)
     if asked.kind != DRAWN:
         from das.files.measurements import frame  # with pandas, which a run does without
 
@@ -50,28 +79,19 @@ def rows(opened: OpenedDhc, asked: RowOptions) -> Any:
         wanted = (asked.level, asked.query, asked.geocodes or None)
         return frame.read_nmf(root, *wanted, tidy=asked.tidy, schema=u.schema, kind=asked.kind)
     asked.refuse_lists(opened.folder)
-    levels = list(opened.spine.levels)
+    levels = list(opened.measured(u).levels)
     levels = levels if asked.level is None else [named(asked.level, levels, "level", "--level")]
     parts = []
     for level in levels:
         known = opened.source(u).queries(level)
         queries = known if asked.query is None else [spelt(asked.query, known, "--query")]
-        units = _units(opened.tree(u).spine, level, asked)
+        units = _units(opened.measured(u), level, asked)
         parts += [_of_query(opened, u, level, query, units) for query in queries if len(units)]
     if not parts:
         raise InputError(
-            f"no place {', '.join(asked.geocodes)}",
-            where="--geocode",
-            remedy=_geocodes_of(opened, u),
+            f"no place {', '.join(asked.geocodes)}", where="--geocode", remedy=opened.geocodes(u)
         )
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-
-
-def _geocodes_of(opened: OpenedDhc, u: DhcUniverse) -> str:
-    """Where the codes of measured units are listed."""
-    if opened.tree(u).is_published:
-        return "geocodes are those of `das tables`, in its column GEOCODE"
-    return f"geocodes are those of the measured tree, in {tree_path(opened.folder, u.name)}"
 
 
 def _units(spine: Spine, level: str, asked: RowOptions) -> NDArray[np.int64]:
@@ -82,10 +102,9 @@ def _units(spine: Spine, level: str, asked: RowOptions) -> NDArray[np.int64]:
 
 
 def _of_query(
-    opened: OpenedDhc, u: DhcUniverse, level: str, query: str, units: NDArray[np.int64]
+    opened: OnDemandRelease, u: DhcUniverse, level: str, query: str, units: NDArray[np.int64]
 ) -> RowColumns:
-    m, q = opened.source(u).read(level, query), u.schema.query(query)
-    spine = opened.tree(u).spine
+    m, q, spine = opened.source(u).read(level, query), u.schema.query(query), opened.measured(u)
     unit, cell = np.divmod(m.at, m.cells)
     here = np.isin(unit, units)
     unit, cell, values = unit[here], cell[here], m.values[here]

@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
 from das.estimate.pooled import PooledSource
 from das.estimate.unbiased import Unbiased
-from das.estimate.upward_pass import SubtreeEstimates
 from das.files.microdata import reading as microdata_reading
 from das.files.microdata import writing as microdata
 from das.files.release import estimates
@@ -34,6 +34,9 @@ from das.model.release import Release
 from das.model.universe import Universe
 from das.release.occupied import bounded
 from das.release.opened import OpenedRelease
+
+if TYPE_CHECKING:
+    from das.estimate.upward_pass import SubtreeEstimates
 
 
 def estimate(

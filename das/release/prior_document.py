@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from das.model.prior import Dispersion, HousingPrior
+from das.model.prior import Dispersion, HousingPrior, SharesPrior
 from das.model.schema import Schema
+from das.model.spine import Spine
+from das.model.strategy import OuterPass
 
 NAME = "prior.json"  #: in a release that assumes something: see :mod:`das.model.prior`
 SAYS = (
     "the lowest units were assumed to share their parent's households in proportion to its housing"
     " units; a group of m expected persons was assumed to have the variance linear m +"
     " quadratic m^2, estimated from the noisy measurements"
+)
+
+
+SHARES_SAYS = (
+    "the persons of the lowest units were assumed to have roughly the shares of the unit above, within"
+    " each count that was fixed before. A cell of m expected persons has the share p of its count, and was"
+    " assumed to have the variance spread * m (1 - p). The spread was estimated from the noisy"
+    " measurements one level above"
 )
 
 
@@ -52,4 +62,27 @@ def document(prior: HousingPrior, schema: Schema) -> Mapping[str, Any]:
         "says": SAYS,
         "seen": {s.query: s.seen for s in prior.spreads},
         "spreads": [vars(s) for s in listed(prior, schema)],
+    }
+
+
+def shares_document(
+    prior: SharesPrior, spine: Spine, outer: Sequence[OuterPass]
+) -> Mapping[str, Any]:
+    """The file of a prior of shares: the spread of each unit that has its own, by pass. With each,
+    the standard error of its estimate and the number of noisy answers behind it."""
+    codes = spine.geocodes(prior.level).tolist()
+    return {
+        "says": SHARES_SAYS,
+        "level": prior.level,
+        "spreads": [
+            {
+                "geocode": code,
+                "splits": outer_pass.frozen,
+                "spread": float(prior.spread[number, unit]),
+                "standard_error": float(prior.error[number, unit]),
+                "seen": int(prior.seen[number, unit]),
+            }
+            for unit, code in enumerate(codes)
+            for number, outer_pass in enumerate(outer)
+        ],
     }

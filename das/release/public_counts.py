@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from das import spec as specification
-from das.accounting.document import ForeignStatement, Invariant, Line, Statement
+from das.accounting.document import ForeignLine, ForeignStatement, Invariant, Line, Statement
 from das.accounting.draws import changed
 from das.accounting.guarantee import guarantee
 from das.accounting.planning import Repricing
@@ -17,7 +17,6 @@ from das.engine.choice import EngineChoice
 from das.engine.local import LocalEngine
 from das.errors import InfeasibleError, ReleaseError, SpecError, UserError
 from das.files import atomic
-from das.files.measurements import published_layout
 from das.files.measurements.outside import NOTHING, Outside
 from das.files.release import spine as spine_file
 from das.files.release import statement
@@ -36,7 +35,6 @@ from das.release import dictionary
 from das.release.estimating import certificates_json, post_process
 from das.release.measured_rows import RowOptions
 from das.release.opened import OpenedRelease, open_release
-from das.release.own_replicates import OwnReplicates
 from das.release.publications import PlanChoices, Recomputation
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
@@ -57,6 +55,7 @@ class PublicCounts:
 
     title = "counts over a tree"
     cannot: Mapping[str, str] = {}
+    optimised_from: Literal["tree", "release"] = "tree"
     needed = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
 
@@ -97,6 +96,8 @@ class PublicCounts:
         return open_release(release)
 
     def source(self, release: Path) -> ReleaseSource:
+        from das.release.own_replicates import OwnReplicates  # no run needs it
+
         return OwnReplicates.of(open_release(release))
 
     def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
@@ -154,11 +155,14 @@ class PublicCounts:
     def notes(self, spec: RunSpec) -> tuple[str, ...]:
         return notes(spec)
 
-    def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
+    def check_measured(
+        self, release: Path, said: Statement | ForeignStatement
+    ) -> Sequence[Line | ForeignLine]:
         from das.release.verify.measured import check_files
 
-        check_files(release, MECHANISMS[said.mechanism], said.ledger)
-        return said.ledger
+        lines = said.measured if isinstance(said, ForeignStatement) else said.ledger
+        check_files(release, MECHANISMS[said.mechanism], lines)
+        return lines
 
     def check_layout(self, release: Path) -> None:
         from das.release.verify.layout import check_layout
@@ -199,6 +203,8 @@ class PublicCounts:
         """Estimate again from a release of ours, or from measurements in the Bureau's layout.
         ``changes`` (``dotted.key=value``) change how it is estimated, rounded and written, such as
         ``estimation.method=topdown``; the measurements stay the same."""
+        from das.files.measurements import published_layout  # no run needs it
+
         taken = release
         if published_layout.is_published(release):
             with stages("convert"):

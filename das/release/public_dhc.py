@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from das.accounting.document import Invariant, Line, Statement
 from das.engine import Progress, executor
-from das.errors import UserError
 from das.estimate.outer import OuterEstimates
 from das.files.release import fixed_counts, statement
 from das.files.release.adoption import adopt, check_taken
@@ -26,7 +25,7 @@ from das.release.dhc_publishing import cost, publish
 from das.release.dhc_replicates import DhcReplicates
 from das.release.estimating import certificates_json
 from das.release.measured_rows import RowOptions
-from das.release.publications import Recomputation
+from das.release.publications import Recomputation, refuse_changes
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify import dhc
@@ -55,6 +54,7 @@ _AREAS = (
 
 class PublicDhc:
     title = "the DHC"
+    optimised_from: Literal["tree", "release"] = "release"
     cannot: Mapping[str, str] = {
         "plan --margin": _SHARES,
         "plan --areas": _AREAS,
@@ -69,7 +69,7 @@ class PublicDhc:
             " and estimates one universe on demand from arrays"
         ),
     }
-    needed = _NEEDED
+    needed: Sequence[str] = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
 
     def resolved(self, spec: DhcSpec) -> DhcSpec:
@@ -132,12 +132,7 @@ class PublicDhc:
         progress: Progress,
     ) -> Recomputation:
         opened, privacy = open_dhc(release), statement.read(release)
-        if changes:
-            raise UserError(
-                f"{changes[0].partition('=')[0]} of a release of the DHC does not change",
-                where="--set, --method",
-                remedy=self.cannot["estimate --set"],
-            )
+        refuse_changes(self, changes)
         adopt(release, into.release, [SPEC, *(fixed_counts.name(name) for name in opened.fixed)])
         check_taken(release, digests(into.release), privacy)
         name = opened.spec.run.name

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
-from das.accounting.document import Invariant, Line, Pure, Statement, Zcdp
+from das.accounting.document import ForeignLine, Invariant, Line, Pure, Zcdp
 from das.accounting.planning import Repricing
 from das.accounting.statement import Terms
 from das.engine import Progress
@@ -41,6 +41,7 @@ from das.stages import Stages
 _HALVES = {
     "counts": ("das.release.public_counts", "PublicCounts"),
     "published": ("das.release.public_counts", "PublicCounts"),
+    "published-dhc": ("das.release.public_published_dhc", "PublicPublishedDhc"),
     "dhc": ("das.release.public_dhc", "PublicDhc"),
     "detailed-dhc": ("das.release.public_detailed", "PublicDetailed"),
     "sdhc": ("das.release.public_sdhc", "PublicSdhc"),
@@ -116,8 +117,9 @@ class PublicHalf(Protocol):
     def notes(self, spec: Any) -> tuple[str, ...]:
         """Sentences of the statement that do not follow from its spending."""
 
-    def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
-        """Check the measurements against the statement. Raises :class:`ReleaseError`."""
+    def check_measured(self, release: Path, said: Any) -> Sequence[Line | ForeignLine]:
+        """Check the measurements against the statement: of its ledger or, of another publisher's
+        measurements, the list of them; returns these lines. Raises :class:`ReleaseError`."""
 
     def check_layout(self, release: Path) -> None:
         """Check that the folder of the measurements has no unknown file."""
@@ -171,6 +173,14 @@ class PlanningHalf(PublicHalf, Protocol):
         """``universe``: the first where none is named. Raises :class:`UserError` for another."""
 
 
+class OptimizedHalf(PublicHalf, Protocol):
+    """Of a publication that has ``optimise``."""
+
+    #: What the best shares are found from: ``tree``, the units that are measured, or ``release``,
+    #: the cells of an earlier release, where there are too many to list.
+    optimised_from: Literal["tree", "release"]
+
+
 class TabulatedHalf(PublicHalf, Protocol):
     """One whose counts are over a tree: of a publication that has ``tables``, and all that follows
     from counts of places.
@@ -216,4 +226,14 @@ def require(of: PublicHalf, feature: str, where: object) -> None:
             f"{FEATURES[feature]} is not there for {of.title}",
             where=where,
             remedy=of.cannot[feature],
+        )
+
+
+def refuse_changes(of: PublicHalf, changes: Sequence[str]) -> None:
+    """Raises :class:`UserError` for ``changes`` of a release whose estimates have none."""
+    if changes:
+        raise UserError(
+            f"{changes[0].partition('=')[0]} of a release of {of.title} does not change",
+            where="--set, --method",
+            remedy=of.cannot["estimate --set"],
         )

@@ -287,6 +287,14 @@ class ReleaseSource(ReplicateSource):
             path = replicates.path_of(self.folder / INTERVALS, u.kind.folder, n)
             yield replicates.read(path, codes, u.schema)
 
+    @property
+    def asked(self) -> IntervalOptions | None:
+        """How the intervals of the release were made; ``None`` while it has none."""
+        said = self._manifest()
+        if "replicates" not in said:
+            return None
+        return IntervalOptions(said["replicates"], said["seed"], said["coverage"], said["rule"])
+
     def _intervals(self) -> Path | None:
         return self.folder / INTERVALS if self._manifest() else None
 

@@ -35,7 +35,7 @@ def pyramid(places: PlaceProfiles) -> str:
     men, women = _to(places.ages[0], LAST)
     chart = Chart(4.9, 6.1)
     for values, colour in ((-men, MALE), (women, FEMALE)):
-        chart.area(*_steps(values, np.arange(LAST + 2)), colour)
+        chart.area(*steps(values, np.arange(LAST + 2)), colour)
     most = max(1, int(men.max(initial=0)), int(women.max(initial=0)))
     chart.x.low, chart.x.high = -1.5 * most, 1.5 * most
     chart.y.low, chart.y.high = 0.0, LAST + 1.0
@@ -57,7 +57,7 @@ def pyramid(places: PlaceProfiles) -> str:
                 )
             )
     _ages_of_life(chart, men + women, 1.48 * most)
-    _symmetric(chart, 1.5 * most, lambda x: f"{abs(x):,.0f}")
+    symmetric(chart, 1.5 * most, lambda x: f"{abs(x):,.0f}")
     chart.y.ticks = [(float(a), f"{a}" + "+" * (a == LAST)) for a in range(0, LAST + 1, 10)]
     chart.y.label, chart.x.label = "age", "persons of each year of age"
     middle = median_age(places.ages[0].sum(axis=0))
@@ -66,7 +66,7 @@ def pyramid(places: PlaceProfiles) -> str:
     return chart.svg("pyramid", f"Age pyramid of {places.names[0]}")
 
 
-def _steps(
+def steps(
     values: NDArray[np.floating | np.integer], edges: NDArray[np.floating | np.integer]
 ) -> tuple[list[float], list[float]]:
     """The outline, across and upwards, of a box for each value between two edges, from zero."""
@@ -103,7 +103,7 @@ def pyramids(places: PlaceProfiles) -> str:
         titles = [*short(places.names[i + 1]).splitlines(), f"{int(places.persons[i + 1]):,}"]
         last = i + columns >= n
         chart = _small(share[i + 1], share[0], most, width, height)
-        _symmetric(chart, most, lambda x: f"{abs(100 * x):.3g} %" if last else "")  # noqa: B023
+        symmetric(chart, most, lambda x: f"{abs(100 * x):.3g} %" if last else "")  # noqa: B023
         ages = [(float(a), str(a) if i % columns == 0 else "") for a in (0, 20, 40, 60, 80)]
         chart.y.ticks, chart.left, chart.below, chart.title_size = ages, 24.0, 20.0, 9.0
         chart.finish("\n".join(titles), 0)
@@ -124,8 +124,8 @@ def _small(
     """One of many, without the words at its axes."""
     chart, edges = Chart(width, height), np.array([*_EDGES, 90])
     for sign, sex, colour in ((-1, 0, MALE), (1, 1, FEMALE)):
-        chart.area(*_steps(sign * of[sex], edges), colour, opacity=0.75)
-        chart.area(*_steps(sign * root[sex], edges), "none", INK)
+        chart.area(*steps(sign * of[sex], edges), colour, opacity=0.75)
+        chart.area(*steps(sign * root[sex], edges), "none", INK)
     chart.x.low, chart.x.high, chart.y.low, chart.y.high = -most, most, 0.0, 94.5
     return chart
 
@@ -139,7 +139,7 @@ def _to(ages: Ints, last: int) -> Ints:
     return np.concatenate([ages[:, :last], ages[:, last:].sum(axis=1, keepdims=True)], axis=1)
 
 
-def _symmetric(chart: Chart, most: float, words: Callable[[float], str]) -> None:
+def symmetric(chart: Chart, most: float, words: Callable[[float], str]) -> None:
     """Ticks alike on both sides of zero."""
     side = [v for v in even_steps(0, most, 2) if v > 0]
     chart.x.ticks = [(v, words(v)) for v in (*(-v for v in reversed(side)), 0.0, *side)]

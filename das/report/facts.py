@@ -34,6 +34,7 @@ class Facts(TypedDict):
     schema: str
     private: Private
     own_spine: bool  #: the units that were measured are not the published ones
+    shares: NotRequired[bool]  #: the lowest units were assumed to have their parents' shares
     neighbours: NotRequired[str]
     mechanism: NotRequired[str]
     rho: NotRequired[str]

@@ -46,7 +46,6 @@ from numpy.typing import NDArray
 
 from das.model.solution import Solution, Status
 from das.solve.alternating import Iteration
-from das.solve.dual import solved
 from das.solve.feasible import FEASIBLE
 from das.solve.kinds import Kinds
 from das.solve.layered import LayeredGram
@@ -131,6 +130,8 @@ def children_qps(
 def _of_layers(problem: ChildrenQP, tol: float, max_iterations: int) -> Solution:
     """By multipliers; where their steps stall, as they can between bounds that leave hardly any
     room, and dense matrices are small, by alternating directions."""
+    from das.solve.dual import solved  # few need it
+
     assert isinstance(problem.gram, LayeredGram)
     children, cells = np.shape(problem.rhs)
     if children * cells * cells > _DENSE:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotri
 
 from das.solve.kinds import Kinds
 
@@ -31,6 +30,8 @@ def _inverse(matrix: Array, factor: Array | None) -> Array:
             factor = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
         except np.linalg.LinAlgError:  # rounding, of one that is all but singular
             return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    from scipy.linalg.lapack import dpotri  # slow to load
+
     half = dpotri(factor, lower=True)[0]
     return np.where(np.tri(len(half), dtype=bool), half, half.T)
 

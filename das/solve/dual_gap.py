@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from das.solve.dual_problem import DualProblem
 
@@ -97,6 +96,8 @@ class Gap:
 
     def _above(self, misfit: Array) -> float:
         """The bound on E."""
+        from scipy.linalg import cho_solve  # slow to load
+
         total = 0.0
         for d, a, factor, children in self._factors:
             r = misfit[:, children]
@@ -112,6 +113,8 @@ class Gap:
         """For each kind of children: D', coarse rows, the factor of W^-1 + A D'^-1 A', and who they
         are.
         """
+        from scipy.linalg import cho_factor  # slow to load
+
         p = self.p
         weight = p.weight if p.weight.shape[1] > 1 else p.weight[:, :1]
         key = np.concatenate([weight, p.curvature], axis=0) if weight.shape[1] > 1 else weight

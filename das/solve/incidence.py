@@ -94,16 +94,17 @@ class Incidence:
 
 
 def of_index(index: Sequence[Index], cells: int) -> list[tuple[csr_array, Index]]:
-    """For each partition, the answers of several cells as rows ``(answers, cells)``, and the cells
-    that have an answer to themselves."""
+    """For each partition, of all cells or some (-1: in no answer), the answers of several cells as
+    rows ``(answers, cells)``, and the cells that have an answer to themselves."""
     out = []
     for i in index:
-        _, position, many = np.unique(i, return_inverse=True, return_counts=True)
+        there = np.flatnonzero(i >= 0)
+        _, position, many = np.unique(i[there], return_inverse=True, return_counts=True)
         place = np.cumsum(many > 1) - 1
-        cell = np.flatnonzero(many[position] > 1)
+        some = np.flatnonzero(many[position] > 1)
         shape = (int((many > 1).sum()), cells)
-        rows = csr_array((np.ones(len(cell)), (place[position[cell]], cell)), shape=shape)
-        out.append((rows, np.flatnonzero(many[position] == 1)))
+        rows = csr_array((np.ones(len(some)), (place[position[some]], there[some])), shape=shape)
+        out.append((rows, there[many[position] == 1]))
     return out
 
 

@@ -3,9 +3,10 @@ of its own.
 
 .. math:: G_c = \sum_q w_{qc} Q_q'Q_q,
 
-with 0/1 matrices :math:`Q_q` of one 1 in each column, given by the answer that contains each cell.
-No matrix is formed, and the queries need no property: none must separate all cells, and a child
-without an answer to a query has the weight 0 there. :mod:`das.solve.dual` solves with them. Memory
+with 0/1 matrices :math:`Q_q` of at most one 1 in each column, given by the answer that contains
+each cell.
+No matrix is formed, and the queries need no property: none must separate all cells, or have answers
+that contain all. A child without an answer to a query has the weight 0 there. :mod:`das.solve.dual` solves with them. Memory
 is that of the index, ``queries x cells``."""
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class LayeredGram:
-    """``index`` of each query is the number of each cell's answer, ``(cells,)``; ``weight``
-    ``(queries, children)``.
+    """``index`` of each query is the number of each cell's answer, ``(cells,)``, or -1 where it is
+    in none; ``weight`` ``(queries, children)``.
     """
 
     index: Sequence[Index]
@@ -43,9 +44,9 @@ class LayeredGram:
                 "weights must be (queries, children), none negative, and there must be some query"
             )
         if any(
-            np.ndim(i) != 1 or len(i) != self.cells or np.min(i, initial=0) < 0 for i in self.index
+            np.ndim(i) != 1 or len(i) != self.cells or np.min(i, initial=0) < -1 for i in self.index
         ):
-            raise ValueError("the index of each query must be (cells,) of numbers from 0")
+            raise ValueError("the index of each query must be (cells,) of numbers from 0, or -1")
 
     @property
     def cells(self) -> int:
@@ -53,5 +54,5 @@ class LayeredGram:
 
     def dense(self) -> Array:
         """The matrices themselves, ``(children, cells, cells)``."""
-        same = np.stack([i[:, None] == i[None, :] for i in self.index])
+        same = np.stack([(i[:, None] == i[None, :]) & (i >= 0) for i in self.index])
         return np.einsum("qc,qkl->ckl", self.weight, same)

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array, diags_array, vstack
 
 Array = NDArray[np.float64]
@@ -150,6 +149,8 @@ class _Positive:
     def __init__(self, matrix: Any) -> None:
         self._small = matrix.shape[0] <= _DENSE
         if self._small:
+            from scipy.linalg import cho_factor  # slow to load
+
             self._factor = cho_factor(matrix.toarray())
             self.log_determinant = 2 * float(np.log(np.diag(self._factor[0])).sum())
         else:
@@ -159,6 +160,8 @@ class _Positive:
             self.log_determinant = float(np.log(np.abs(self._lu.U.diagonal())).sum())
 
     def solve(self, b: Array) -> Array:
-        return np.asarray(
-            cho_solve(self._factor, b) if self._small else self._lu.solve(np.ascontiguousarray(b))
-        )
+        if not self._small:
+            return np.asarray(self._lu.solve(np.ascontiguousarray(b)))
+        from scipy.linalg import cho_solve  # slow to load
+
+        return np.asarray(cho_solve(self._factor, b))

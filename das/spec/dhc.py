@@ -23,10 +23,10 @@ from das.model.dhc import strategy
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind, kind_of
 from das.model.plan import Plan
-from das.model.post_processing import Method
 from das.model.schema import Schema
 from das.model.strategy import Strategy
 from das.spec.checks import check_spine
+from das.spec.dhc_parts import DhcEstimation, SharesName
 from das.spec.dhc_relations import sentences
 from das.spec.exact import ExactNumber
 from das.spec.notes import FACILITIES, STRUCTURES, made_from_note, trees_note
@@ -36,7 +36,8 @@ from das.spec.specification import Specification
 PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 #: Production's strategy of each universe.
 _PRODUCTION = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}
-_FEW = 100
+#: Levels from which the weight of a prior is estimated: the lowest, its parents, and theirs.
+_LEARNING = 3
 #: The levels of a tree of tabulation whose budgets have other names.
 _LIKE = {level: level for level in strategy.LEVELS} | {"Nation": "US", "Tract": "Tract_Subset"}
 
@@ -136,7 +137,8 @@ class DhcUniverse(Frozen):
     """Records of one kind, the strategy by which they are measured and estimated, and the query
     ``fixed_query`` whose answers are exact in every lowest unit: published before, or, where it
     ``rests_on`` on another universe, by that. What is ``exact`` of it is published as it is true;
-    its records may be ``housed`` where there are facilities alone."""
+    its records may be ``housed`` where there are facilities alone. ``prior`` is that of its lowest
+    units."""
 
     kind: RecordKind
     strategy: Strategy
@@ -144,6 +146,7 @@ class DhcUniverse(Frozen):
     rests_on: str | None = None
     exact: str | None = None
     housed: bool = False
+    prior: SharesName = "none"
 
     @property
     def name(self) -> str:
@@ -161,22 +164,6 @@ class DhcUniverse(Frozen):
     @cached_property
     def plan(self) -> Plan:
         return self.strategy.plan()
-
-
-class DhcEstimation(Part):
-    """``[estimation]``."""
-
-    method: Method = "topdown"
-    """`"topdown"`: each level from its own measurements, given the level above.
-    `"full-information"`: queries with at most 100 answers from the measurements of all levels.
-    """
-
-    @property
-    def most(self) -> int:
-        """The most answers that a query can have for the upward pass to use it at all levels
-        (:mod:`das.estimate.upward`).
-        """
-        return _FEW if self.method == "full-information" else 0
 
 
 class DhcSpec(Specification):
@@ -210,6 +197,11 @@ class DhcSpec(Specification):
                     f' "{budgets[0]}", or another of '
                     f"{', '.join(budgets)}"
                 )
+        if self.estimation.prior != "none" and len(levels) < _LEARNING:
+            raise ValueError(
+                f"estimation.prior: its weight is estimated from {_LEARNING} levels, and"
+                f' geography.levels names {len(levels)}: name more, or leave it at "none"'
+            )
         if self.run.entropy != "keyed":
             raise ValueError(
                 "run.entropy: on-demand noise must be the same when it is requested again: only"
@@ -240,8 +232,16 @@ class DhcSpec(Specification):
             self._on_levels(of(b.where), getattr(b, name), b.queries.get(name, {}))
             for name, of in _PRODUCTION.items()
         )
+        if self.estimation.cells == "first":
+            persons = persons.cells_first()
         return (
-            DhcUniverse(kind_of(PERSONS), persons, strategy.PERSONS_FIXED, housed=True),
+            DhcUniverse(
+                kind_of(PERSONS),
+                persons,
+                strategy.PERSONS_FIXED,
+                housed=True,
+                prior=self.estimation.prior,
+            ),
             DhcUniverse(kind_of(UNITS), units, strategy.UNITS_FIXED, exact=strategy.UNITS_EXACT),
             DhcUniverse(kind_of(HOUSEHOLDS), households, strategy.HOUSEHOLDS_FIXED, rests_on=UNITS),
         )

@@ -40,6 +40,12 @@ def _sdhc() -> type[Specification]:
     return SdhcSpec
 
 
+def _published_dhc() -> type[Specification]:
+    from das.spec.published_dhc import PublishedDhcSpec
+
+    return PublishedDhcSpec
+
+
 #: By ``run.publication``, the specification that has it, loaded when it is asked for; without that
 #: key, the first.
 SPECIFICATIONS: dict[str, Callable[[], type[Specification]]] = {
@@ -48,6 +54,7 @@ SPECIFICATIONS: dict[str, Callable[[], type[Specification]]] = {
     "detailed-dhc": _detailed,
     "sdhc": _sdhc,
     "published": lambda: PublishedSpec,
+    "published-dhc": _published_dhc,
 }
 
 

@@ -35,7 +35,6 @@ from das.model.spine import Spine
 from das.model.unit_classes import UnitClasses
 from das.model.universe import Planned, Universe
 from das.release.opened import OpenedRelease, open_release
-from das.release.own_replicates import OwnReplicates
 from das.spec import RunSpec
 from das.tables import Table
 from das.tables import of as tables_of
@@ -254,6 +253,8 @@ def hold_intervals(
     """Write ``intervals.csv``: how often the intervals of a release contain the truth. Writes
     nothing if the release has no intervals.
     """
+    from das.release.own_replicates import OwnReplicates  # no run needs it
+
     tallies: dict[tuple[str, str], CoverageTally] = {}
     for u, table, level, (value, lower, upper, _) in OwnReplicates.of(opened).intervals():
         true = known[u.name][level].open("intervals are held against it, for confidential/ only")

@@ -29,6 +29,7 @@ from das.engine import Progress
 from das.engine.tasks import Answer, Engine, Task
 from das.errors import PrivacyError
 from das.estimate.outer import OuterEstimates, RefinedEstimates
+from das.estimate.shares import joined_prior
 from das.estimate.upward import FromBelow, Upward
 from das.files import messages
 from das.files.messages import named, parted
@@ -163,7 +164,12 @@ def estimate_subtrees(task: Task) -> Answer:
         parts += written(opened, u, subtree.said, subtree.by, directory)
         said.append({level: asdict(c) for level, c in found.certificates.items()})
         out.append(_message(task.run, task.stage, number))
-        messages.write(out[-1], tree.published(found.counts[lowest], places).to_arrays())
+        counts = tree.published(found.counts[lowest], places)
+        result = named("counts", counts.to_arrays())
+        if found.prior is not None:
+            codes = tree.spine.codes[tree.spine.index(found.prior.level)]
+            result |= named("prior", {"code": codes, **found.prior.to_arrays()})
+        messages.write(out[-1], result)
     out += [directory.release / f for p in parts for f in p.files]
     return {"parts": [asdict(p) for p in parts], "subtrees": said} | made.of(task.run, out)
 
@@ -220,11 +226,15 @@ class DhcSubtrees(Closed):
     ) -> OuterEstimates:
         """The estimates of the whole tree, joined from its subtrees."""
         subtrees = range(1, len(self.opened.cut) + 1)
-        parts = [Histogram.of_arrays(messages.read(_message(self.root, name, i))) for i in subtrees]
+        results = [messages.read(_message(self.root, name, i)) for i in subtrees]
+        parts = [Histogram.of_arrays(parted(r, "counts")) for r in results]
+        priors = [parted(r, "prior") for r in results]
         worst = dict(upper_tree.certificates)
         for level, c in (p for a in answers for said in a["subtrees"] for p in said.items()):
             worst[level] = worst.get(level, Certificates()).merge(Certificates.of(c))
-        return OuterEstimates(Histogram.concatenate(parts).upward(self.opened.spine), worst)
+        counts = Histogram.concatenate(parts).upward(self.opened.spine)
+        prior = joined_prior(self.opened.spine, priors) if all(priors) else None
+        return OuterEstimates(counts, worst, prior)
 
 
 class _OfSubtrees(Closed):

@@ -23,6 +23,7 @@ import numpy as np
 from das.accounting.document import OwnStatement
 from das.accounting.statement import LedgerEvents, invariants, statement
 from das.errors import UserError
+from das.estimate.shares import scope
 from das.files import atomic
 from das.files.measurements import nmf, on_demand
 from das.files.run import truth
@@ -58,8 +59,10 @@ T = TypeVar("T")
 
 def begin(prepared: PreparedDhc, directory: RunDirectory) -> None:
     """Make the folder of a run, with what it will measure. A failure here leaves no folder."""
+    spec = prepared.spec
+    _check_cut(spec, prepared.spine, prepared.subtrees)
     directory.create()
-    spec, opened = prepared.spec, prepared.opened(directory.release)
+    opened = prepared.opened(directory.release)
     with directory.whole_or_nothing():
         write_public(opened, prepared.areas)
         store(prepared, prepared.lowest, directory)
@@ -74,6 +77,19 @@ def begin(prepared: PreparedDhc, directory: RunDirectory) -> None:
         digests = truth_known(directory, prepared.spine, prepared.subtrees, prepared.lowest)
         read = {"inputs": [asdict(s) for s in prepared.sources], "truth": digests}
         atomic.write_json(directory.inputs, marked(read, spec.run.private))
+
+
+def _check_cut(spec: DhcSpec, spine: Spine, cut: Subtrees) -> None:
+    """Raises :class:`UserError` if a prior of shares needs what no subtree sees."""
+    if spec.estimation.prior == "none" or not len(cut):
+        return
+    if spine.index(cut.level) > spine.index(level := scope(spine)):
+        raise UserError(
+            f"the prior of shares is estimated by {level}, and this tree is so large that it is cut"
+            f" below, at {cut.level}",
+            where="estimation.prior",
+            remedy='leave it at "none", or name more levels in geography.levels',
+        )
 
 
 def truth_known(

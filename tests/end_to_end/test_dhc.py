@@ -166,6 +166,29 @@ def test_all_of_it_follows_from_the_release_alone(worlds: Worlds, tmp_path: Path
     assert again == first  # bit by bit, before anything is rounded
 
 
+def test_a_prior_of_shares_follows_from_the_release_alone_and_changes_blocks_only(
+    worlds: Worlds, run: Path, tmp_path: Path
+) -> None:
+    """The release says what was assumed. Levels above the blocks are what they are without it."""
+    assumed = worlds.dhc("output.report=true", "estimation.prior=shares")
+    estimate_from(assumed / "release", tmp_path / "again")
+    assert tree_digests(tmp_path / "again" / "release") == tree_digests(assumed / "release")
+    said = json.loads((assumed / "release" / "prior.json").read_text("utf-8"))
+    codes = open_dhc(run / "release").spine.geocodes("County").tolist()
+    assert [s["geocode"] for s in said["spreads"]] == [c for c in codes for _ in range(2)]
+    assert min(s["spread"] for s in said["spreads"]) >= 1
+    assert max(s["seen"] for s in said["spreads"]) > 0
+    check_complete(assumed / "release")
+    page = (assumed / "release" / "report.html").read_text("utf-8")
+    assert "assumed to resemble the unit above" in page
+    assert "prior.json" in page
+    for level, same in (("Block_Group", True), ("Block", False)):
+        tables = [
+            (f / "release" / "tables" / f"P12_{level}.csv").read_bytes() for f in (run, assumed)
+        ]
+        assert (tables[0] == tables[1]) == same
+
+
 def test_the_page_names_files_that_there_are(worlds: Worlds) -> None:
     run = worlds.dhc("output.report=true")
     page = (run / "release" / "report.html").read_text("utf-8")

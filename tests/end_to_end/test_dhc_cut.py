@@ -80,6 +80,14 @@ def test_it_is_what_the_whole_tree_gives(made: Path, tmp_path: Path) -> None:
     check_whole(made, tmp_path / "again")
 
 
+def test_a_prior_by_county_is_refused_where_counties_are_cut(
+    worlds: Worlds, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="cut below, at Block_Group"):
+        go(worlds, tmp_path / "run", SEED, "estimation.prior=shares", largest=8)
+    assert not (tmp_path / "run").exists()
+
+
 def test_of_an_only_child_the_upper_tree_asks_and_its_subtree_writes_it_down(
     worlds: Worlds, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ and one county are two measured units each."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -52,10 +53,11 @@ def keys(wards: Path) -> tuple[str, ...]:
 def made(worlds: Worlds, wards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Cut at the counties, one of which is two measured units. Each has one tract, which copies its
     counts: only the upper tree asks of it. It has the sums of small queries (full information), and
-    single answers to others.
+    single answers to others. Blocks have a prior of shares, whose spread is that of each measured
+    county.
     """
-    full = "estimation.method=full-information"
-    return go(worlds, tmp_path_factory.mktemp("trees") / "run", SEED, full, *keys(wards))
+    more = "estimation.prior=shares", "estimation.method=full-information"
+    return go(worlds, tmp_path_factory.mktemp("trees") / "run", SEED, *more, *keys(wards))
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,8 @@ def test_cut_or_whole_it_is_one_release_which_is_verified(
     assert np.bincount(home).max() == 2
     assert (np.diff(home) < 0).any()  # units of a subtree are not neighbors on the tree
     check_whole(made, tmp_path / "again")
+    prior = json.loads((made / "release" / "prior.json").read_text("utf-8"))
+    assert {s["geocode"] for s in prior["spreads"]} == set(tree.spine.geocodes("County").tolist())
 
 
 def test_its_tree_is_that_of_a_redistricting_run_with_the_same_keys(

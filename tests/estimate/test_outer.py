@@ -4,6 +4,8 @@ step is the least squares that it says.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from das.errors import InfeasibleError, InputError
 from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import OuterStep, RefinedFamily, refined
 from das.model.histogram import Histogram
+from das.model.prior import SharesPrior
 from das.model.schema import Schema
 from das.model.sparse_measurement import (
     RecordingSource,
@@ -217,7 +220,9 @@ def test_nobody_is_asked_for_where_nobody_can_be() -> None:
 # --------------------------------------------------------------------------------------------------
 
 
-def steps(seed: int) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
+def steps(
+    seed: int, prior: SharesPrior | None = None, first: OuterPass = OUTER[0]
+) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
     truth, able = people(seed)
     source, fixed = measured(truth, seed + 1), fixed_counts(truth, able)
     above = by_kind(source, fixed)
@@ -226,11 +231,12 @@ def steps(seed: int) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
         TREE,
         SCHEMA,
         "Tract",
-        OUTER[0],
+        first,
         SCHEMA.query(FIXED_QUERY),
         fixed,
         above,
         fixed.counts["Tract"],
+        prior=prior,
     )
     return step, source, [f for families in step.tasks() for f in families]
 
@@ -251,13 +257,19 @@ def by_kind(source: SparseSource, fixed: FixedCounts) -> Histogram:
     return above
 
 
-def test_a_step_is_the_least_squares_that_it_says() -> None:
+@pytest.mark.parametrize(
+    ("spread", "ahead"), [(None, ()), (2.0, ()), (None, ("detailed",))], ids=str
+)
+def test_a_step_is_the_least_squares_that_it_says(
+    spread: float | None, ahead: tuple[str, ...]
+) -> None:
     """Against the dense problem of all variables, settled ones too, by Clarabel: the same minimum,
-    and the nearest integers.
-    """
-    step, source, families = steps(11)
+    and the nearest integers. With a prior, too; and with the cells measured ahead."""
+    one = np.ones((len(OUTER), 1))
+    prior = None if spread is None else SharesPrior("State", spread * one, one, one.astype(int))
+    step, source, families = steps(11, prior, replace(OUTER[0], ahead=ahead))
     tried, start = 0, 0
-    for family in families:
+    for number, family in enumerate(families):
         children, variables = len(family.known), len(family.key)
         cell_of = {int(SCHEMA.query(OUTER[0].frozen).index[k]): k for k in range(SCHEMA.cells)}
         answers = family.key % step.frozen.answers
@@ -269,9 +281,20 @@ def test_a_step_is_the_least_squares_that_it_says() -> None:
                 weight = 1 / source.variance("Tract", name)[start + c]
                 gram[c] += weight * (of[:, None] == of[None, :])
                 rhs[c] += weight * source.answers("Tract", name, np.full(variables, start + c), of)
+        for c in range(children) if ahead else ():
+            cell = only_cells(step, number, answers)
+            one, weight = cell >= 0, 1 / source.variance("Tract", "detailed")[start + c]
+            gram[c] += weight * ((cell[:, None] == cell[None, :]) & one)
+            unit = np.full(one.sum(), start + c)
+            rhs[c, one] += weight * source.answers("Tract", "detailed", unit, cell[one])
         start += children
         if children == 1:
             continue
+        if prior is not None:
+            assert family.parent is not None
+            pull = pulled(family, prior)
+            gram += pull[:, None, None] * np.eye(variables)
+            rhs += pull[:, None] * shared_evenly(family)
         groups = (family.group[None, :] == np.arange(family.known.shape[1])[:, None]).astype(float)
         exact = family.known.astype(float)
         assert family.parent is not None
@@ -294,6 +317,43 @@ def test_a_step_is_the_least_squares_that_it_says() -> None:
     assert tried > 3
 
 
+def only_cells(step: OuterStep, number: int, answers: Ints) -> Ints:
+    """The one cell that the parent has of each answer, in whatever kind; -1 if it has several."""
+    assert step.above is not None
+    there = np.unique(step.above.rows(number, number + 1).cell % SCHEMA.cells)
+    of = {a: there[step.frozen.index[there] == a] for a in set(answers.tolist())}
+    return np.array([of[a][0] if len(of[a]) == 1 else -1 for a in answers.tolist()])
+
+
+def shared_evenly(family: RefinedFamily) -> NDArray[np.float64]:
+    """Each child's sums with the shares of the parent, one by one."""
+    out = np.zeros((len(family.known), len(family.key)))
+    for k, g in enumerate(family.group.tolist()):
+        of = family.parent[family.group == g].sum()
+        out[:, k] = family.known[:, g] * family.parent[k] / of
+    return out
+
+
+def pulled(family: RefinedFamily, prior: SharesPrior) -> NDArray[np.float64]:
+    """The weight of each child: its free cells have variances that add up to as much as if
+    everybody settled alone, times the spread; to within a factor of a third."""
+    expected, out = shared_evenly(family), np.zeros(len(family.known))
+    said = family.equations.weight[-1]
+    for c in range(len(out)):
+        variance = degrees = 0.0
+        for g in np.unique(family.group[family.free]):
+            here = np.flatnonzero(family.group == g)
+            if n := family.known[c, g]:
+                share = expected[c, here] / n
+                variance += float((n * share * (1 - share)).sum())
+                degrees += len(here) - 1
+        if degrees:
+            exact = degrees / (prior.spread[0, 0] * variance)
+            assert 3 / 4 - 1e-9 <= exact / said[c] <= 3 / 2 + 1e-9
+            out[c] = said[c]
+    return out
+
+
 def objective(p: Problem, x: NDArray[np.float64]) -> float:
     return float(sum(0.5 * v @ g @ v - b @ v for g, b, v in zip(p.gram, p.rhs, x, strict=True)))
 
@@ -306,8 +366,8 @@ def estimate_of(family: RefinedFamily) -> NDArray[np.float64]:
         bounds = family.known[:, groups].astype(float)
         assert family.parent is not None
         found = children_qp(
-            LayeredGram(list(family.index), family.weight),
-            family.rhs,
+            LayeredGram(list(family.equations.index), family.equations.weight),
+            family.equations.rhs,
             family.parent[family.free].astype(float),
             groups=group,
             lower=bounds,
@@ -374,6 +434,46 @@ def test_what_cannot_be_tied() -> None:
             (OuterPass(("detailed",), ("detailed",)),),
             FixedCounts.of(none, "place", counts, TREE),
         )
+
+
+def test_cells_that_count_ahead_are_not_used_again() -> None:
+    """Where a pass has settled a cell, the last one has nothing to ask of it. More is asked in the
+    first pass, and without noise the truth comes back."""
+    truth, _ = people(19, 600)
+    ahead = (replace(OUTER[0], ahead=("detailed",)), OUTER[1])
+    source, fixed = measured(truth, 20, 0.0), fixed_counts(truth, None)
+    recorded, plain = RecordingSource(source), RecordingSource(source)
+    found = refined(recorded, TREE, SCHEMA, ahead, fixed).counts
+    refined(plain, TREE, SCHEMA, OUTER, fixed)
+    for level, h in truth.upward(TREE).items():
+        assert found[level].same_as(h)
+    asked = [
+        sum(len(m.at) for m in r.of("Block") if m.query == "detailed") for r in (recorded, plain)
+    ]
+    assert asked[0] > asked[1]
+    known, last, above = fixed.counts["Tract"], SCHEMA.query(FIXED_QUERY), by_kind(source, fixed)
+    used = []
+    for number, p in enumerate(ahead):
+        step = OuterStep(source, TREE, SCHEMA, "Tract", p, last, fixed, above, known, number)
+        families = [f for families in step.tasks() for f in families]
+        used.append([set(f.key[f.free].tolist()) for f in families])
+        if number == 0:
+            single = [
+                {
+                    int(k)
+                    for k, i in zip(f.key[f.free], f.equations.index[-1], strict=True)
+                    if i >= 0
+                }
+                if len(f.free)
+                else set()
+                for f in families
+            ]
+            assert sum(map(len, single))
+        known = Histogram.concatenate([f.solved()[0] for f in families])
+        last = step.frozen
+    first = SCHEMA.query(OUTER[0].frozen)
+    for before, after in zip(single, used[1], strict=True):
+        assert not before & {first.index[k % SCHEMA.cells] for k in after}
 
 
 def test_noise_that_is_less_gives_errors_that_are_less() -> None:

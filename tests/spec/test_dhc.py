@@ -137,6 +137,11 @@ def test_what_does_not_fit_is_said(change: str, says: str) -> None:
         of(change)
 
 
+def test_a_prior_needs_levels_to_learn_from() -> None:
+    with pytest.raises(SpecError, match="is estimated from 3 levels"):
+        of('estimation.prior="shares"', 'geography.levels=["State", "Block"]')
+
+
 def test_puerto_rico_has_budgets_of_its_own() -> None:
     spec = of(
         "budget.where=PR", 'geography.levels=["State", "County", "Tract", "Block_Group", "Block"]'

@@ -52,6 +52,16 @@ def test_what_production_spent_and_the_tree_does_not_have() -> None:
     assert rho == Fraction(7249, 2000)
 
 
+def test_tracts_and_block_groups_can_have_all_that_is_left() -> None:
+    """The facts' two plans: production's own rho of these levels, and all of its total."""
+    rho = {level: sum(queries.values()) for level, queries in strategy.persons().rho.items()}
+    assert (rho["Tract_Subset"], rho["Block_Group"]) == (Fraction(868, 625), Fraction(43, 100))
+    left = rho["Tract_Subset"] + rho["Block_Group"] + sum(rho[level] for level in GONE)
+    assert left == Fraction(1129, 500) + Fraction(2009, 2500)
+    kept = sum(rho[level] for level in ("US", "State", "County", "Block"))
+    assert kept + left == Fraction(24811, 5000)
+
+
 LOWER = ("Tract", "Block_Group", "Block")
 
 

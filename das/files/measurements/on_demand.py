@@ -136,12 +136,20 @@ class OnDemandReader:
     """A :class:`das.model.sparse_measurement.SparseSource` of one published directory. It
     repeats the answers that were drawn on demand. ``spine``: the measured one, or a
     ``subtree``'s own. The queries of one level are kept in memory. With ``private``, files
-    marked as seeded are refused."""
+    marked as seeded are refused. With ``partly``, levels at which nothing is measured have no
+    file; otherwise that is refused."""
 
     def __init__(
-        self, root: Path, spine: Spine, subtree: int | None = None, *, private: Private = False
+        self,
+        root: Path,
+        spine: Spine,
+        subtree: int | None = None,
+        *,
+        private: Private = False,
+        partly: bool = False,
     ) -> None:
         self.root, self.spine, self.subtree, self.private = Path(root), spine, subtree, private
+        self._partly = partly
         self._held: (
             tuple[str, dict[str, list[tuple[Path, int]]], dict[str, SparseMeasurement]] | None
         ) = None
@@ -177,7 +185,7 @@ class OnDemandReader:
         if self._held is None or self._held[0] != level:
             wanted = "*" if self.subtree is None else f"{self.subtree:05d}"
             paths = sorted(_part(self.root, level, 0).parent.glob(f"part-{wanted}.parquet"))
-            if not paths:
+            if not paths and not self._partly:
                 raise ReleaseError(
                     f"nothing was measured on demand of level {level!r}",
                     where=_part(self.root, level, 0).parent,

@@ -37,14 +37,18 @@ Array = NDArray[np.float64]
 ROOT = "Whole"
 #: Levels whose only unit is left out where parts of it are missing.
 _CUT = ("US", "State")
+#: Constraints whose values add up to a unit's total: the DHC has the redistricting counts exactly.
+_EXACT = ("total_con", "total", "pl94_con", "pl94")
 
 
 def whole_levels(levels: Sequence[PublishedLevel], notes: list[str]) -> list[PublishedLevel]:
     """The levels from the lowest one above which nothing is missing, root first; what was done is
     added to ``notes``."""
     levels = list(levels)
-    while len(levels) > 1 and levels[0].name in _CUT and len(levels[0].codes) == 1:
-        if (note := _incomplete(levels[0], levels[1])) is None:
+    while len(levels) > 1 and levels[0].name in _CUT:
+        alone = len(levels[0].codes) == 1
+        note = _incomplete(levels[0], levels[1]) if alone else _some_incomplete(*levels[:2])
+        if note is None:
             break
         notes.append(note)
         levels = levels[1:]
@@ -74,6 +78,24 @@ def _incomplete(root: PublishedLevel, below: PublishedLevel) -> str | None:
     )
 
 
+def _some_incomplete(above: PublishedLevel, below: PublishedLevel) -> str | None:
+    """What is said of several units, such as the two parts of a state, that are left out; None
+    where they stay. Only exact totals tell this of some units."""
+    totals, sums = _exact_totals(above), _exact_totals(below)
+    width = np.strings.str_len(above.codes)
+    if not (np.isfinite(totals).all() and np.isfinite(sums).all() and width.min() == width.max()):
+        return None
+    home = np.searchsorted(above.codes, below.codes.astype(f"S{width[0]}"))
+    found = np.bincount(home, weights=sums, minlength=len(totals) + 1)[: len(totals)]
+    if not (lost := totals > found).any():
+        return None
+    unit = int(np.argmax(lost))
+    return (
+        f"{above.name} is left out: {above.codes[unit].decode()} holds {totals[unit]:,.0f} records,"
+        f" and its units of level {below.name} that are here hold {found[unit]:,.0f} together"
+    )
+
+
 def _half_states(levels: Sequence[PublishedLevel]) -> list[str]:
     """Notes on states whose part in American Indian areas, or outside of them, is missing, by the
     list of 2020."""
@@ -100,9 +122,7 @@ def _half_states(levels: Sequence[PublishedLevel]) -> list[str]:
 
 def _total(level: PublishedLevel) -> tuple[float, float]:
     """All records of a level, and the variance of that; NaN where some unit has no total."""
-    exact = np.full(len(level.codes), np.nan)
-    for group in level.constraints:
-        _add_exact(group, level.codes, exact)
+    exact = _exact_totals(level)
     if np.isfinite(exact).all():
         return float(exact.sum()), 0.0
     weighted, precision = np.zeros(len(level.codes)), np.zeros(len(level.codes))
@@ -114,10 +134,17 @@ def _total(level: PublishedLevel) -> tuple[float, float]:
     return float(value.sum()), float(variance.sum())
 
 
+def _exact_totals(level: PublishedLevel) -> Array:
+    """The total of each unit, NaN where it is not published exactly."""
+    exact = np.full(len(level.codes), np.nan)
+    for group in level.constraints:
+        _add_exact(group, level.codes, exact)
+    return exact
+
+
 def _add_exact(group: Group, codes: Codes, exact: Array) -> None:
     table = read(group.path, group.number, ["geocode", "query_name", "value"])
-    names = pc.is_in(table["query_name"], pa.array(["total_con", "total"]))
-    table = table.filter(names)
+    table = table.filter(pc.is_in(table["query_name"], pa.array(_EXACT)))
     value, _, known = _sums(table)
     exact[np.searchsorted(codes, texts.codes(table["geocode"]))] = np.where(known, value, np.nan)
 

@@ -60,6 +60,13 @@ def tabulation(spine: Spine) -> tuple[Spine, Ints] | None:
     >>> [found[0].code(level, 0) for level in levels]
     ['44', '44007', '4400701070233001']
     """
+    found = coded(spine)
+    return found if found is not None and len(found[0].codes[-1]) == len(found[1]) else None
+
+
+def coded(spine: Spine) -> tuple[Spine, Ints] | None:
+    """The same, where several of the lowest units can have one code: a county in two branches is
+    the sum of its parts."""
     levels, lowest = spine.levels, _lowest(spine.levels[-1], spine.codes[-1])
     if lowest is None:
         return None
@@ -73,8 +80,6 @@ def tabulation(spine: Spine) -> tuple[Spine, Ints] | None:
         for level in levels
     ]
     units, parents, place = nested(levels, codes)
-    if len(units[-1]) != len(digits):  # the tree of the files is all that is known
-        return None
     return Spine(levels, units, parents), place
 
 

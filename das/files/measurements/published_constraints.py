@@ -13,6 +13,7 @@ gives it, so it may come from outside (:mod:`das.files.measurements.outside_tota
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +63,7 @@ def constraints_of(
                 f"{lowest.name}: not enforced"
             )
         return out
-    low, high = (_bound(schema, spine, lowest, name, name[-2:], str(dwelling)) for name in bounds)
+    low, high = (bound_of(schema, spine, lowest, name, name[-2:], str(dwelling)) for name in bounds)
     for name, bound in zip(bounds, (low, high), strict=True):
         if missing := int((bound < 0).any(axis=1).sum()):
             notes.append(
@@ -103,7 +104,7 @@ def _stricter(
                 sums = np.add.reduceat(
                     lowest, np.searchsorted(home, np.arange(spine.units(level.name))), axis=0
                 )
-                given = _bound(schema, spine, level, name, end, str(schema.dwelling))
+                given = bound_of(schema, spine, level, name, end, str(schema.dwelling))
                 if (bad := ((given - sums) * way > 0) & (given >= 0)).any():
                     yield (
                         f"{level.name}: {name} is stricter than the bounds below it for"
@@ -129,7 +130,7 @@ def _known_total(
         if outside is not None and (outside.level, outside.name) == (level.name, name):
             total = _agreed(schema, spine, level, outside)
         elif name in level.names:
-            total = _bound(schema, spine, level, name, "total", "total")[:, 0]
+            total = bound_of(schema, spine, level, name, "total", "total")[:, 0]
         else:
             continue
         if (total < 0).any():
@@ -167,7 +168,7 @@ def _agreed(schema: Schema, spine: Spine, level: PublishedLevel, outside: Constr
     """Totals from outside, which must be those of the files where these have them."""
     total = outside.bound[:, 0]
     if outside.name in level.names:
-        own = _bound(schema, spine, level, outside.name, "total", "total")[:, 0]
+        own = bound_of(schema, spine, level, outside.name, "total", "total")[:, 0]
         if (bad := (own >= 0) & (own != total)).any():
             unit = int(np.argmax(bad))
             raise InputError(
@@ -204,12 +205,25 @@ def _in_parts(
         )
 
 
-def _bound(
+def bound_of(
     schema: Schema, spine: Spine, level: PublishedLevel, name: str, kind: str, query: str
 ) -> Ints:
     """The bounds that a constraint sets, ``(units, answers)``; -1 where it has no row."""
     spelt = schema.query(query)
     bound = np.full((spine.units(level.name), spelt.answers), -1, dtype=np.int64)
+    for path, unit, got in stated_rows(schema, spine, level, name, _SIGNS[kind], query):
+        if (bound[unit] >= 0).any() or len(np.unique(unit)) != len(unit):
+            raise stated_twice(name, level, path)
+        bound[unit] = got
+    return bound
+
+
+def stated_rows(
+    schema: Schema, spine: Spine, level: PublishedLevel, name: str, sign: str, query: str
+) -> Iterator[tuple[Path, Ints, Ints]]:
+    """The rows of a constraint, one row group after the other: the file, the units, and the bounds
+    ``(units, answers)``. Raises :class:`ReleaseError` for another sign, and for negative bounds."""
+    spelt = schema.query(query)
     for group in level.constraints:
         table = read(
             group.path, group.number, ["geocode", "query_name", "value"], ["sign", "query_shape"]
@@ -220,10 +234,9 @@ def _bound(
             continue
         if "sign" in table.column_names:
             signs = {_SAME_SIGN.get(s, s) for s in table["sign"].take(pa.array(row)).to_pylist()}
-            if signs != {_SIGNS[kind]}:
+            if signs != {sign}:
                 raise ReleaseError(
-                    f"constraint {name!r} has the sign {sorted(signs - {_SIGNS[kind]})[0]!r}, not "
-                    f"{_SIGNS[kind]!r}",
+                    f"constraint {name!r} has the sign {sorted(signs - {sign})[0]!r}, not {sign!r}",
                     where=group.path,
                     remedy=AGAIN,
                 )
@@ -231,11 +244,14 @@ def _bound(
         unit = units_of_codes(spine, level.name, texts.codes(table["geocode"]))
         check_shape(table, 0, spelt, group.path)
         got = matrix(table["value"], spelt, group.path)
-        if (bound[unit] >= 0).any() or len(np.unique(unit)) != len(unit) or (got < 0).any():
-            raise ReleaseError(
-                f"constraint {name!r} is there twice for a unit of {level.name}, or negative",
-                where=group.path,
-                remedy=AGAIN,
-            )
-        bound[unit] = got
-    return bound
+        if (got < 0).any():
+            raise stated_twice(name, level, group.path)
+        yield group.path, unit, got
+
+
+def stated_twice(name: str, level: PublishedLevel, path: Path) -> ReleaseError:
+    return ReleaseError(
+        f"constraint {name!r} is there twice for a unit of {level.name}, or negative",
+        where=path,
+        remedy=AGAIN,
+    )

@@ -259,7 +259,7 @@ def _look(path: Path, number: int, kind: str, schema: Schema, level: PublishedLe
         .to_pylist()
     ):
         name = row["query_name"]
-        query = _query(schema, _bare(name), [row[a] for a in attributes], path)
+        query = query_of(schema, _bare(name), [row[a] for a in attributes], path)
         before, units = level.found.setdefault(name, (query, Counter()))
         if before.groupings != query.groupings:
             raise ReleaseError(
@@ -287,7 +287,7 @@ def variance_of(table: pa.Table, path: Path) -> NDArray[np.float64]:
     return np.where(np.isfinite(variance) & (variance > 0), variance, np.inf)
 
 
-def _query(schema: Schema, name: str, labels: Sequence[str], path: Path) -> Query:
+def query_of(schema: Schema, name: str, labels: Sequence[str], path: Path) -> Query:
     """The query that the columns of the attributes spell, under its own name where that spells the
     same.
     """

@@ -67,6 +67,7 @@ MOST_CELLS = 1 << 17
 _SAYS = {
     "total": "the total",
     "joint_total": "the total, all parts together,",
+    "pl94": "the redistricting counts",
     "lb": "least numbers in the dwelling groups",
     "ub": "most numbers in the dwelling groups",
 }
@@ -152,23 +153,28 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
     name = folder.resolve().name or "published"
     known = any(c.name in ("total", "joint_total") for c in constraints)
     atomic.write_text(draft / "spec.toml", _spec(name, schema, measured, known, private))
-    statement.write(draft, _privacy(universe, spine, measured, constraints, notes, private))
+    statement.write(
+        draft, foreign_statement(universe, spine, measured, constraints, notes, private)
+    )
 
 
 def _refuse_large(folder: Path) -> None:
     """Raises :class:`InputError` for measurements of a schema whose cells nobody estimates one by
-    one: those of the DHC."""
+    one: households of the DHC, whose exact counts in the published files are not known. (Persons
+    of the DHC: :mod:`das.files.measurements.published_dhc`.)"""
     if (found := first(folder)) is None:
         return
     schema, file = found
     if schema.cells > MOST_CELLS:
         raise InputError(
             f"these are measurements of schema {schema.name!r}, with {schema.cells:,} cells a"
-            " unit, which das estimate does not take from published files",
+            " unit. das estimate takes them for persons of the DHC alone: which exact counts files"
+            " of households hold is not known",
             where=file,
             remedy=(
                 "`das nmf summary` and `das nmf show` read them; give redistricting files"
-                " (US_Person_PL_PROD, US_Unit_PL_PROD) to das estimate"
+                " (US_Person_PL_PROD, US_Unit_PL_PROD) or persons of the DHC (US_DHCP_PROD) to das"
+                " estimate"
             ),
         )
 
@@ -268,7 +274,7 @@ def _invariant(universe: str, c: Constraint) -> Invariant:
     )
 
 
-def _privacy(
+def foreign_statement(
     universe: str,
     spine: Spine,
     measured: Sequence[LevelMeasured],

@@ -139,11 +139,11 @@ def _types(people: LinkedPersons, homes: int) -> Ints:
         generations >= 2,
         size,
     )
-    return _numbers()[tuple(np.asarray(f, dtype=np.int64) for f in fields)]
+    return type_numbers()[tuple(np.asarray(f, dtype=np.int64) for f in fields)]
 
 
 @cache
-def _numbers() -> Ints:
+def type_numbers() -> Ints:
     """The number of the type with some values of the seven fields, -1 where there is none."""
     out = np.full(_FIELDS, -1, dtype=np.int64)
     for i, (couple, *rest) in enumerate(TYPES):

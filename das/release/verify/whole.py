@@ -20,12 +20,10 @@ from das.errors import ReleaseError, UserError
 from das.files.release import statement as privacy_statement
 from das.files.release.plain import require_plain
 from das.files.run import run_directory
-from das.model.mechanisms import MECHANISMS
 from das.noise import entropy
 from das.release import dictionary
 from das.release.publications import Specified, publication_of
 from das.release.verify.differences import differences
-from das.release.verify.measured import check_files
 from das.release.verify.place import place
 from das.release.verify.sealed import check_seal
 from das.release.verify.spending import check_marks, check_source, check_spending, drawn
@@ -48,11 +46,9 @@ def check(release: Path) -> Sequence[Line | ForeignLine]:
     ``measured``, which is returned then."""
     require_plain(release)
     said = privacy_statement.read(release)
-    if isinstance(said, ForeignStatement):
-        check_files(release, MECHANISMS[said.mechanism], said.measured)
-        return said.measured
     lines = publication_of(release).check_measured(release, said)
-    check_spending(release, said)
+    if not isinstance(said, ForeignStatement):
+        check_spending(release, said)
     return lines
 
 

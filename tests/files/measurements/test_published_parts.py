@@ -353,13 +353,15 @@ def test_units_of_a_state_whose_nation_contradicts_them_are_refused(
         convert(some, tmp_path / "no")
 
 
-def test_the_dhc_is_refused_at_once(tmp_path: Path) -> None:
-    """Its 1.2 million cells would be estimated for minutes, without the counts that are exact."""
-    folder = tmp_path / "US_DHCP_PROD" / "County.parquet" / "DPQuery" / "State=050"
+def test_households_of_the_dhc_are_refused_at_once(tmp_path: Path) -> None:
+    """Nobody knows which counts are exact in their files, so 1.6 million cells a county would be
+    estimated without any."""
+    folder = tmp_path / "US_DHCH_PROD" / "County.parquet" / "DPQuery" / "State=050"
     folder.mkdir(parents=True)
-    names = [a.name for a in SCHEMAS["dhcp"].attributes]
+    names = [a.name for a in SCHEMAS["dhch"].attributes]
     row = dict.fromkeys(names, "*") | {"geocode": "05010009", "query_name": "total_dpq"}
     table = {c: [v] for c, v in row.items()} | {"value": [[5]], "variance": [4.0]}
     pq.write_table(pa.table(table), folder / "part-0.parquet")
-    with pytest.raises(InputError, match="schema 'dhcp', with 1,227,744 cells a unit"):
-        convert(tmp_path / "US_DHCP_PROD", tmp_path / "out")
+    with pytest.raises(InputError, match="schema 'dhch', with 1,578,528 cells a unit"):
+        estimate_from(tmp_path / "US_DHCH_PROD", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -12,14 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from das.errors import SpecError
 from das.model.budget import Neighbours
+from das.model.dhc import quarters
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
 from das.model.dhc.strategy import (
     HOUSEHOLDS_FIXED,
     LEVELS,
+    PERSONS_FIXED,
     UNITS_TENURE,
     households,
     persons,
@@ -54,6 +58,41 @@ def test_the_costs_are_the_published_ones() -> None:
     for where in ("US", "PR"):
         assert persons(where).cost == Fraction(24811, 5000)
         assert households(where).cost + units(where).cost == Fraction(15401, 2000)
+
+
+@pytest.mark.parametrize(
+    ("query", "answers", "open_"),
+    [
+        ("age_18_64_116 * relgq_4_groups", 12, 6),
+        ("hispanic * sex", 4, 2),
+        ("sex * relgq_4_groups", 8, 5),
+        ("age_18_64_116 * sex", 6, 4),
+        ("age_38_groups * sex", 76, 74),
+    ],
+)
+def test_fixed_counts_leave_some_answers_open(query: str, answers: int, open_: int) -> None:
+    """The rank of two partitions of the cells is the number of their parts less that of the
+    connected components."""
+    cells = np.flatnonzero(DHCP.possible)
+    at, fixed = (np.asarray(DHCP.query(q).at(cells)) for q in (query, PERSONS_FIXED))
+    n = int(at.max()) + 1
+    pairs = csr_array((np.ones(len(at)), (at, n + fixed)), shape=2 * (n + int(fixed.max()) + 1,))
+    components, label = connected_components(pairs, directed=False)
+    lonely = components - len(np.unique(label[np.concatenate([at, n + fixed])]))
+    assert n == answers
+    assert n - (components - lonely) == open_
+
+
+def test_two_queries_of_persons_are_one_among_households_and_not_in_group_quarters() -> None:
+    """So only the sum of what they cost counts there."""
+    by_age, by_class = (DHCP.query(q) for q in persons().outer[0].queries[:-3:-1])
+    cells = np.flatnonzero(DHCP.possible)
+    types = len(quarters.TYPES)
+    home = np.unravel_index(cells, DHCP.shape)[0] < len(DHCP.attribute("relgq").levels) - types
+    for where, same in ((home, True), (~home, False)):
+        pairs = np.unique(np.stack([q.at(cells[where]) for q in (by_age, by_class)]), axis=1)
+        each = [len(np.unique(side)) for side in pairs]
+        assert (each[0] == each[1] == pairs.shape[1]) == same
 
 
 #: Standard deviation of the detailed query: US, State, County, Prim and tract subset group, tract

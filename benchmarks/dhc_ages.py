@@ -1,0 +1,127 @@
+"""Ages of 28 real tracts under four plans, next to a production run of the Bureau: classes of five
+years, single years under 20, single years, the median age, 65 and over.
+
+The plans are production's; the same with measurements of single cells from the first pass on
+(``estimation.cells``); ``dhc-best`` on ``pl94-2010-best``; and that with both, and the prior of
+shares at blocks. All have the same seeds. Production's plan has no Prim and no Tract_Subset_Group
+here. Errors are means over the units of a level and the classes, of one sex or both."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.common import CONFIG, CONFIG_BEST, Figures, no_data, shared_data
+from benchmarks.tracts import LEVELS, PL94_FIXED, TRACTS, TractWorld, redistricted, run_universe
+from das.estimate.fixed_counts import FixedCounts
+from das.files import packaged
+from das.model.dhc import strategy
+from das.model.dhc.persons import DHCP
+from das.model.histogram import Histogram
+from das.model.strategy import Strategy
+from das.report.dhc_places import median_age
+from das.spec import DhcSpec, load, of_kind
+
+AGES, TEENS = 116, 20
+Errors = Mapping[tuple[str, str], float]
+
+
+@dataclass(frozen=True)
+class AgePlan:
+    """A DHC's persons on a redistricting release."""
+
+    name: str
+    persons: Strategy
+    below: Path
+    shares: bool = False
+
+    def ages(self, world: TractWorld, seed: int, workers: int) -> Mapping[str, Histogram]:
+        before = redistricted(world.truth, world.spine, seed, self.below)
+        fixed = FixedCounts.of(DHCP, PL94_FIXED, before, world.spine)
+        return run_universe(
+            "persons",
+            world.truth,
+            world.spine,
+            self.persons,
+            fixed,
+            seed,
+            workers,
+            shares=self.shares,
+        ).counts
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.dhc_ages", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args(arguments)
+    figures, data = Figures("dhc_ages"), shared_data(TRACTS)
+    if data is None:
+        figures.skipped("all", no_data(TRACTS))
+        return
+    world = TractWorld.read(data)
+    errors: dict[str, list[Errors]] = {}
+    for seed in range(1, given.repeats + 1):
+        for plan in plans():
+            found = plan.ages(world, seed, given.workers)
+            errors.setdefault(plan.name, []).append(dict(_errors(world, found)))
+    bureau = dict(_errors(world, world.bureau.upward(world.spine)))
+    for level, what in bureau:
+        each = {name: np.array([e[level, what] for e in runs]) for name, runs in errors.items()}
+        means = {name: float(e.mean()) for name, e in each.items()}
+        figures(
+            f"{level}: {what}, dhc-best relative to production",
+            means["best"] / means["production"],
+            "times",
+            bureau=bureau[level, what],
+            runs=given.repeats,
+            **means,
+        )
+
+
+def plans() -> Iterator[AgePlan]:
+    text, _ = packaged.configuration(Path("dhc-best"))
+    changes = [f"geography.levels={list(LEVELS)}"]
+    spec = of_kind(DhcSpec, load(text, where="dhc-best", overrides=changes), "dhc-best")
+    best = spec.universe("persons").strategy
+    yield AgePlan("production", strategy.persons(), CONFIG)
+    yield AgePlan("cells_first", strategy.persons().cells_first(), CONFIG)
+    yield AgePlan("best", best, CONFIG_BEST)
+    yield AgePlan("best_cells_first_shares", best.cells_first(), CONFIG_BEST, shares=True)
+
+
+def _errors(
+    world: TractWorld, found: Mapping[str, Histogram]
+) -> Iterator[tuple[tuple[str, str], float]]:
+    truth = world.truth.upward(world.spine)
+    for level in ("Tract", "Block_Group", "Block"):
+        ours, theirs = (
+            h[level].answer(DHCP.query("sex * age")).reshape(-1, 2, AGES) for h in (found, truth)
+        )
+        off = ours - theirs
+        years = np.arange(0, 90, 5)
+        both = np.add.reduceat(off.sum(axis=1), years, axis=1)
+        yield (level, "five-year ages"), _mean(both)
+        yield (level, "single years under 20, by sex"), _mean(off[:, :, :TEENS])
+        yield (level, "single years under 18, by sex"), _mean(off[:, :, :18])
+        yield (level, "single years, by sex"), _mean(off[:, :, :100])
+        yield (level, "0-17"), _mean(off.sum(axis=1)[:, :18].sum(axis=1))
+        yield (level, "65+"), _mean(off.sum(axis=1)[:, 65:].sum(axis=1))
+        if level != "Block":
+            medians = [
+                np.array([median_age(x) or np.nan for x in h.sum(axis=1)]) for h in (ours, theirs)
+            ]
+            yield (level, "median age, years"), float(np.nanmean(np.abs(medians[0] - medians[1])))
+
+
+def _mean(off: NDArray[np.int64]) -> float:
+    return float(np.abs(off).mean())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""The DHC's persons in measurements of another publisher: what can be done with them, without the
+truth (:class:`das.release.publications.PublicHalf`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from das.accounting.document import ALTERED, ForeignLine, ForeignStatement, Invariant, Line
+from das.engine import Progress, executor
+from das.errors import ReleaseError, UserError
+from das.files.measurements import published_dhc as files
+from das.files.measurements import published_layout
+from das.files.measurements.outside import NOTHING, Outside
+from das.files.release import fixed_counts, statement
+from das.files.release.adoption import adopt
+from das.files.run import run_directory
+from das.files.run.run_directory import RunDirectory
+from das.model.kinds import PERSONS
+from das.model.redundant import RedundantMeasurements
+from das.model.sparse_measurement import SparseSource
+from das.release import on_demand_rows
+from das.release.dhc import SPEC
+from das.release.estimating import certificates_json
+from das.release.measured_rows import RowOptions
+from das.release.persons_publishing import publish
+from das.release.persons_replicates import PersonsReplicates
+from das.release.public_dhc import PublicDhc
+from das.release.publications import Recomputation
+from das.release.published_dhc import (
+    OpenedPublishedDhc,
+    RecordedAnswers,
+    open_published_dhc,
+    write_public,
+)
+from das.release.replicate_source import ReleaseSource
+from das.release.verify.measured import check_queries
+from das.release.wording import Wording
+from das.size import Size
+from das.spec import Specification
+from das.spec.published_dhc import PublishedDhcSpec
+from das.stages import Stages
+
+_ELSEWHERE = (
+    "another publisher measured, and states the budget and the guarantee: here are its files alone"
+)
+_COUNTIES = "its units are those of the files, and not blocks: areas do not add up from them"
+
+
+class PublicPublishedDhc:
+    """``outside``: the names of places, which measurement files do not hold."""
+
+    title = "the DHC's persons, measured by another publisher"
+    cannot: Mapping[str, str] = {
+        **dict.fromkeys(("plan", "plan --margin", "plan --areas", "optimise", "spine"), _ELSEWHERE),
+        "sealed": f"{_ELSEWHERE}; `das nmf verify` checks the files",
+        "recompute": f"{_ELSEWHERE}; `das estimate --from` the release makes the counts again",
+        **dict.fromkeys(("area", "tables --areas"), _COUNTIES),
+        **{f: PublicDhc.cannot[f] for f in ("estimate --set", "risk", "arrays")},
+    }
+    needed = (SPEC, "spine.parquet")
+    recounted = ""
+
+    def __init__(self, outside: Outside = NOTHING) -> None:
+        self.outside = outside
+
+    def resolved(self, spec: Specification) -> NoReturn:
+        raise _measured_elsewhere("a configuration")
+
+    def outlook(self, spec: Any) -> tuple[Sequence[Size], RedundantMeasurements]:
+        return (), ()
+
+    def spare_of(self, release: Path) -> RedundantMeasurements:
+        return ()
+
+    def opened(self, release: Path) -> OpenedPublishedDhc:
+        return open_published_dhc(release)
+
+    def source(self, release: Path) -> ReleaseSource:
+        return PersonsReplicates.of(open_published_dhc(release))
+
+    def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
+        return on_demand_rows.summary(*_asked(path, asked))
+
+    def measured_rows(self, path: Path, asked: RowOptions) -> Any:
+        return on_demand_rows.rows(*_asked(path, asked))
+
+    def planned(self, release: Path) -> NoReturn:
+        raise _measured_elsewhere(release)
+
+    def notes(self, spec: PublishedDhcSpec) -> tuple[str, ...]:
+        return ()
+
+    def check_measured(self, release: Path, said: Any) -> Sequence[Line | ForeignLine]:
+        """The answers that were looked at are of the queries, units and variances that are
+        stated."""
+        opened = open_published_dhc(release)
+        source = opened.source(opened.universe)
+        lines = said.measured if isinstance(said, ForeignStatement) else ()
+        for level in opened.tree.levels:
+            check_queries(lines, PERSONS.name, level, source.queries(level), source.root)
+        for line in lines:
+            variance = source.variance(line.level, line.query)
+            there = np.isfinite(variance)
+            least, most = line.variance.least * (1 - 1e-5), line.variance.most * (1 + 1e-5)
+            shape = int(there.sum()), source.shape(line.level, line.query)[1]
+            outside = (variance[there] < least) | (variance[there] > most)
+            if shape != (line.units, line.answers) or outside.any():
+                raise ReleaseError(
+                    f"{shape[0]} units with {shape[1]} answers, or their variances, are not those of"
+                    " the statement",
+                    where=f"{source.root}, {line.level}, {line.query}",
+                    remedy=ALTERED,
+                )
+        return lines
+
+    def check_layout(self, release: Path) -> None:
+        raise _measured_elsewhere(release)
+
+    def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
+        raise _measured_elsewhere(release)
+
+    def check_published(self, release: Path, wording: Wording) -> None:
+        raise _measured_elsewhere(release)
+
+    def again(
+        self,
+        release: Path,
+        into: RunDirectory,
+        changes: Sequence[str],
+        workers: int,
+        stages: Stages,
+        progress: Progress,
+    ) -> Recomputation:
+        """Estimate from published files, or again from a release that was made of them."""
+        if changes:
+            raise UserError(
+                f"{changes[0].partition('=')[0]} of the DHC does not change",
+                where="--set, --method",
+                remedy=self.cannot["estimate --set"],
+            )
+        opened, source, keep = self._begun(release, into.release, stages, progress)
+        with stages("estimate"), executor(workers) as pool:
+            done, notes = opened.estimate(source, pool, progress)
+            keep()
+        said = publish(opened, done, notes, stages, progress)
+        certificates = certificates_json({PERSONS.name: done.certificates})
+        return Recomputation(
+            opened.spec.run.name,
+            opened.spec.digest,
+            opened.spec.private,
+            {"certificates": certificates},
+            (*said.says, *notes),
+        )
+
+    def _begun(
+        self, release: Path, out: Path, stages: Stages, progress: Progress
+    ) -> tuple[OpenedPublishedDhc, Callable[[int], SparseSource], Callable[[], None]]:
+        """The release ``out`` as far as it is before it is estimated; the source of each of its
+        trees; and what keeps what they were asked."""
+        if not published_layout.is_published(release):
+            with stages("take over"):
+                adopt(release, out, [SPEC, fixed_counts.name(PERSONS.name)])
+                statement.write(out, statement.read(release))
+            opened = open_published_dhc(out)
+            return opened, opened.of_tree, _nothing
+        with stages("read"):
+            told = files.read(release, progress)
+            write_public(out, release.resolve().name or "published", told, self.outside)
+        opened = open_published_dhc(out)
+        recorded = RecordedAnswers(opened, told.answers())
+        return opened, recorded.source, recorded.keep
+
+
+def _nothing() -> None:
+    """A release has its answers already."""
+
+
+def _measured_elsewhere(where: object) -> UserError:
+    return UserError(
+        "these measurements came from another publisher: their budget is not known",
+        where=where,
+        remedy="give a release that das run made",
+    )
+
+
+def _asked(path: Path, asked: RowOptions) -> tuple[OpenedPublishedDhc, RowOptions]:
+    return open_published_dhc(run_directory.release_above(path) or path), asked
