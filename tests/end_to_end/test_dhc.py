@@ -442,7 +442,9 @@ def test_measurements_that_nobody_paid_for_are_found(
     release = worlds.copy(run, tmp_path / "copy") / "release"
     verify.check(release)
     _more(release)
-    with pytest.raises(ReleaseError, match="'sex' is in the files or in privacy.json, not in both"):
+    with pytest.raises(
+        ReleaseError, match=r"'sex' is in the files or in privacy\.json, not in both"
+    ):
         verify.check(release)
 
 
