@@ -127,7 +127,8 @@ class RefinedFamily(Frozen):
     increasing), with the parent's counts ``parent``. Each variable is in the sum ``group``, and the
     children have the sums ``known`` ``(children, groups)``. ``known`` determines all variables that
     are not ``free``. On the ``free`` ones, ``index`` is that of each measured query, and ``chain``
-    that of each link of the chain. ``weight`` and ``rhs`` are those of the least squares."""
+    that of each link of the chain. ``weight`` and ``rhs`` are those of the least squares, and
+    ``answers`` what was measured, where it begins."""
 
     cells: int
     key: Ints
@@ -139,6 +140,7 @@ class RefinedFamily(Frozen):
     weight: Floats
     rhs: Floats
     chain: tuple[Ints, ...]
+    answers: tuple[Floats, ...] = ()
 
     def solved(self, estimate: Solution | None = None) -> tuple[Histogram, Certificates]:
         """The rows of the children, and the certificates; ``estimate``: of the free variables, if
@@ -169,7 +171,7 @@ class RefinedFamily(Frozen):
         known, group, parent = self._sums
         bounds = known.astype(float)
         return children_qp(
-            LayeredGram(list(self.index), self.weight),
+            LayeredGram(list(self.index), self.weight, list(self.answers)),
             self.rhs,
             None if parent is None else parent.astype(float),
             groups=group,
@@ -262,13 +264,15 @@ class OuterStep(Frozen):
         free = np.flatnonzero(~alone[group] & (known[:, group] > 0).any(axis=0))
         if stop - start == 1 and parent is not None:  # an only child
             known, group, free = parent[None, :], np.arange(len(key)), free[:0]
-        index, weight, rhs = self._asked(cell, known, group, parent, free, start, measured)
+        index, weight, rhs, answers = self._asked(cell, known, group, parent, free, start, measured)
         chain = [self.schema.query(q).at(cell[free]) for q in self.outer_pass.chain[1:]]
         links = tuple(
             np.unique(kind[free] * (c.max(initial=0) + 1) + c, return_inverse=True)[1]
             for c in chain
         )
-        return RefinedFamily(self.cells, key, parent, group, known, free, index, weight, rhs, links)
+        return RefinedFamily(
+            self.cells, key, parent, group, known, free, index, weight, rhs, links, answers
+        )
 
     def _variables(self, number: int) -> tuple[Ints, Ints, Ints | None]:
         """The answers of the frozen query, by kind, a cell of each, and how many the parent has."""
@@ -302,21 +306,21 @@ class OuterStep(Frozen):
         free: Ints,
         start: int,
         measured: Mapping[str, Floats],
-    ) -> tuple[tuple[Ints, ...], Floats, Floats]:
-        """The index of each query on the free variables, its weights ``(queries, children)``, and
-        the right-hand side of the least squares: the measurements minus the determined variables.
+    ) -> tuple[tuple[Ints, ...], Floats, Floats, tuple[Floats, ...]]:
+        """The index of each query on the free variables, its weights ``(queries, children)``, the
+        right-hand side of the least squares, and the measurements, all minus the determined variables.
         Some children are not measured for each variable by itself, or have one in several kinds.
         These are also pulled, weakly, towards the shares of the parent."""
         children = len(known)
         rhs = np.zeros((children, len(free)))
         if not len(free):
-            return (), np.zeros((0, children)), rhs
+            return (), np.zeros((0, children)), rhs, ()
         able = known[:, group[free]] > 0
         told = np.zeros_like(able)  # whether an answer is of a variable alone
         fixed = known[:, group].copy()
         fixed[:, free] = 0
         others = np.flatnonzero(fixed.any(axis=0))
-        index, weights = [], []
+        index, weights, answers = [], [], []
         for name, variance in measured.items():
             query = self.schema.query(name)
             answer, of = np.unique(query.at(cell[free]), return_inverse=True)
@@ -330,13 +334,15 @@ class OuterStep(Frozen):
             told |= (weight > 0)[:, None] & (np.bincount(of) == 1)[of]
             index.append(of)
             weights.append(weight)
+            answers.append(value)
         if (untold := (able & ~told).any(axis=1)).any():
             most = max((float(w.max()) for w in weights), default=0.0) or 1.0
             weak = np.where(untold, _WEAK * most, 0.0)
             rhs += weak[:, None] * self._shares(known, group, parent)[:, free]
             index.append(np.arange(len(free)))
             weights.append(weak)
-        return tuple(index), np.array(weights), rhs
+            answers.append(self._shares(known, group, parent)[:, free])
+        return tuple(index), np.array(weights), rhs, tuple(answers)
 
     def _answers(self, query: str, start: int, able: Mask, answer: Ints, of: Ints) -> Floats:
         """The noisy answers of the children from ``start`` on, ``(children, answers)``. Variable i
