@@ -99,8 +99,7 @@ def refined(
     """Integer histograms of every level, root first, each the sum of the level below and with the
     sums that are ``fixed``. Of a subtree the levels below the upper tree alone: ``above`` are the
     upper tree's lowest level and its histogram by kind. With ``shares``, the lowest units are
-    assumed to have roughly their parent's shares of each sum (:mod:`das.estimate.shares`). How
-    roughly is estimated from the level above, or given.
+    assumed to have roughly their parent's shares of each sum (:mod:`das.estimate.shares`).
 
     Raises :class:`das.errors.DasError` for what the ``source`` does not have, and
     :class:`InfeasibleError` where what is held fixed does not add up."""
@@ -112,15 +111,16 @@ def refined(
     first, parents = (0, None) if above is None else (spine.index(above[0]) + 1, above[1])
     for level in spine.levels[first:]:
         known, last, worst = fixed.counts[level], schema.query(fixed.query), Certificates()
+        looks = shares is True and level == spine.levels[-2]
         here, looked = prior if level == spine.levels[-1] else None, list[Floats]()
         for number, p in enumerate(outer):
             step = OuterStep(
-                source, spine, schema, level, p, last, fixed, parents, known, number, here
+                source, spine, schema, level, p, last, fixed, parents, known, number, here, looks
             )
             known, c, seen = _pass(step, pool, progress)
             last, worst = step.frozen, worst.merge(c)
             looked.append(seen)
-        if shares is True and level == spine.levels[-2]:
+        if looks:
             prior = shares_prior(spine, looked)
         parents, certificates[level] = known, worst
         done[level] = fixed.without_kinds(known, schema.cells)
@@ -149,7 +149,8 @@ class RefinedFamily(Frozen):
     increasing), with the parent's counts ``parent``. Each variable is in the sum ``group``, and the
     children have the sums ``known`` ``(children, groups)``. ``known`` determines all variables that
     are not ``free``. On the ``free`` ones, ``index`` is that of each measured query, and ``chain``
-    that of each link of the chain. ``weight`` and ``rhs`` are those of the least squares."""
+    that of each link of the chain. ``weight`` and ``rhs`` are those of the least squares, and
+    ``answers`` what was measured, where it begins."""
 
     cells: int
     key: Ints
@@ -190,7 +191,9 @@ class RefinedFamily(Frozen):
         known, group, parent = self._sums
         bounds = known.astype(float)
         return children_qp(
-            LayeredGram(list(self.equations.index), self.equations.weight),
+            LayeredGram(
+                list(self.equations.index), self.equations.weight, list(self.equations.answers)
+            ),
             self.equations.rhs,
             None if parent is None else parent.astype(float),
             groups=group,
@@ -230,7 +233,8 @@ def _solve(families: Sequence[RefinedFamily]) -> tuple[Histogram, Certificates, 
 class OuterStep(Frozen):
     """One pass at one level: ``last`` is the query that was frozen before, of whose answers (by
     kind) the units have ``known``; of the parents the cells (by kind) are ``above``. It is pass
-    ``number`` of its level, with a ``prior`` or none."""
+    ``number`` of its level, with a ``prior`` or none. Where it ``looks``, it sees how widely
+    children spread about their shares."""
 
     source: SparseSource | Upward
     spine: Spine
@@ -243,6 +247,7 @@ class OuterStep(Frozen):
     known: Histogram
     number: int = 0
     prior: SharesPrior | None = None
+    looks: bool = False
 
     @property
     def frozen(self) -> Query:
@@ -251,12 +256,6 @@ class OuterStep(Frozen):
     @property
     def cells(self) -> int:
         return self.fixed.kinds * self.frozen.answers
-
-    @property
-    def _looks(self) -> bool:
-        """Whether it sees how widely children spread about their shares: above the lowest level,
-        where a prior can rest on it."""
-        return self.level == self.spine.levels[-2]
 
     def tasks(self) -> Iterator[list[RefinedFamily]]:
         families, size = list[RefinedFamily](), 0
@@ -369,14 +368,14 @@ class OuterStep(Frozen):
             place = np.minimum(np.searchsorted(answer, there), len(answer) - 1)
             here = usable[others] & (answer[place] == there)
             np.subtract.at(value.T, place[here], fixed[:, others[here]].T)
-            made.add(of, weight, value[:, of] * (of >= 0))
+            made.add(of, weight, value)
         shared = SharedOut.of(known, group[free], None if parent is None else parent[free])
         pull = made.weak()
         if self.prior is not None:
             above = self.spine.levels[self.spine.index(self.level) - 1]
             home = self.spine.up(above, self.prior.level)[number]
             pull = np.maximum(pull, shared.weight(self.prior, self.number, int(home)))
-        return made.equations(shared, pull, looks=self._looks)
+        return made.equations(shared, pull, looks=self.looks)
 
     def _answers(self, query: str, start: int, able: Mask, answer: Ints, of: Ints) -> Floats:
         """The noisy answers of the children from ``start`` on, ``(children, answers)``. Variable i
