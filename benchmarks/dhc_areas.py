@@ -87,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--config", default="dhc-2020")
+    parser.add_argument("--persons", action="store_true", help="without units and households")
     parser.add_argument("--tree", choices=list(TREES), action="append", help="default: all")
     given = parser.parse_args(arguments)
     figures, data = Figures("dhc_areas"), shared_data(BRISTOL)
@@ -99,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         simulator.simulate([data], records, seed=1)
         for seed in range(1, given.repeats + 1):
             _release(data, Path(folder), Path(folder, f"{seed}"), seed, {"spine": "tabulation"})
-        work = partial(_errors_on, given.config, data, Path(folder))
+        universes = ("persons",) if given.persons else tuple(QUERIES)
+        work = partial(_errors_on, given.config, universes, data, Path(folder))
         jobs = [(seed, tree) for seed in range(1, given.repeats + 1) for tree in trees]
         found = list(in_order(pool, work, iter(jobs), ahead=2 * given.workers))
     each = {tree: [e for (_, t), e in zip(jobs, found, strict=True) if t == tree] for tree in trees}
@@ -122,7 +124,9 @@ def _here(changes: Sequence[str], folder: Path) -> list[str]:
     return [c.replace(LISTED, str(folder / LISTED)) for c in changes]
 
 
-def _errors_on(config: str, data: Path, folder: Path, job: tuple[int, str]) -> Errors:
+def _errors_on(
+    config: str, universes: Sequence[str], data: Path, folder: Path, job: tuple[int, str]
+) -> Errors:
     """The errors with one seed on one tree."""
     (seed, tree), release = job, folder / f"{job[0]}" / "release"
     keys, both = TREES[tree]
@@ -137,7 +141,7 @@ def _errors_on(config: str, data: Path, folder: Path, job: tuple[int, str]) -> E
     changed = [*base, *_here(chosen, folder)]
     spec = of_kind(DhcSpec, load(text_of, where=config, overrides=changed), config)
     prepared = prepare(spec, folder / "linked", EarlierRelease.read(release, spec), SILENT)
-    return dict(_errors(prepared, areas, seed))
+    return dict(_errors(prepared, areas, seed, universes))
 
 
 def _listed(path: Path, spine: Spine) -> Areas:
@@ -155,9 +159,11 @@ def _listed(path: Path, spine: Spine) -> Areas:
     return area_list.read(path, spine)
 
 
-def _errors(prepared: PreparedDhc, areas: Areas, seed: int) -> Iterator[tuple[Key, float]]:
-    done = estimated(prepared, seed)
-    for u in prepared.spec.universes:
+def _errors(
+    prepared: PreparedDhc, areas: Areas, seed: int, universes: Sequence[str]
+) -> Iterator[tuple[Key, float]]:
+    done = estimated(prepared, seed, universes)
+    for u in (u for u in prepared.spec.universes if u.name in done):
         truth = prepared.lowest[u.name].open("to compare")
         pair = [_by_place(h, areas, prepared.spine) for h in (truth, done[u.name].counts["Block"])]
         tables = {t.name: t for t in tables_of(u.name)}

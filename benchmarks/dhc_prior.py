@@ -12,8 +12,8 @@ A ``ratio`` below 1 is the prior's gain. ``worse`` says that the difference of e
 is more than three standard errors above zero. One line has the error with the fixed weight w = 100,
 in multiples of the detailed query's rho.
 
-*Intervals* (``--replicates``): of one release of every fourth tract, each replicate on a replicate
-of the redistricting counts, by the rule ``ct`` at 90 %, by the true count."""
+*Intervals* (``--replicates``) are of one release of every fourth tract, by the rule ``ct`` at 90 %.
+Each replicate is on a replicate of the redistricting counts. Their coverage is by the true count."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from das.model.prior import SharesPrior
 from das.replicates import ReplicateErrors, interval
 
 #: What 65 and over by block may be off, with the fixed weight and with the estimated one; and
-#: totals, beside those without a prior.
+#: totals, next to those without a prior.
 BAR, SAME = 1.15, 1.0
 WEIGHT = 100.0
 AGES = {"0-4": (0, 5), "18-24": (18, 25), "25-44": (25, 45), "65+": (65, 200), "75+": (75, 200)}
@@ -121,7 +121,7 @@ def _print_first(
     )
     figures("levels above the block that differ", float(not same), "", at_most=0)
     if (prior := ran[1].prior) is not None:
-        figures("processor, beside that without", seconds[1] / seconds[0], "times", s=seconds[1])
+        figures("processor, next to that without", seconds[1] / seconds[0], "times", s=seconds[1])
         for number in range(len(prior.spread)):
             figures(
                 f"spread, pass {number + 1}",

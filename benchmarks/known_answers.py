@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.common import Figures
+from das.model.dhc import strategy
 
 PERSONS, UNITS, DHC = "US_Person_PL_PROD", "US_Unit_PL_PROD", "US_DHCP_PROD"
 LENGTHS = {"US": 0, "State": 3, "County": 9, "Tract": 13, "Block_Group": 15, "Block": 31}
@@ -75,7 +78,7 @@ def answers(folder: Path, say: Figures) -> None:
     """Print a figure for each known answer: 1 where it holds, or a distance in deviations."""
     totals(folder, say)
     races(folder, say)
-    sexes(folder, say)
+    dhc(folder, say)
     vermont(folder, say)
     codes(folder, say)
     blocks(folder, say)
@@ -94,9 +97,9 @@ def rows(
         wanted = [c for c in ("geocode", "query_name", "value", "variance", "query_shape")
                   if c in file.schema_arrow.names]  # fmt: skip
         for batch in file.iter_batches(_ROWS, columns=wanted):
-            for row in batch.to_pylist():
-                if not names or row["query_name"] in names:
-                    yield row
+            if names:  # before lists of a million numbers become objects
+                batch = batch.filter(pc.is_in(batch["query_name"], pa.array(names)))
+            yield from batch.to_pylist()
 
 
 def there(folder: Path, product: str, level: str, what: str, say: Figures) -> Path | None:
@@ -126,18 +129,52 @@ def races(folder: Path, say: Figures) -> None:
             say(what, float(off.max()), "standard deviations", at_most=5)
 
 
-def sexes(folder: Path, say: Figures) -> None:
-    """Of the DHC: males and females; under 18, and 65 and over, to the precision that is known."""
-    what = "sexes and ages, nation, DHC"
+def dhc(folder: Path, say: Figures) -> None:
+    """Of the DHC's persons: counts of the nation, and of a small county; variances; codes."""
+    what = "sexes, ages and relationships, nation, DHC"
     if at := there(folder, DHC, "US", what, say):
-        for row in rows(at, "US", "DPQuery", ["hispanic * sex_dpq"]):
-            found = np.array(row["value"]).reshape(2, 2).sum(axis=1)
-            off = np.abs(found - [162_685_811, 168_763_470]) / (2 * row["variance"]) ** 0.5
-            say("sexes, nation, DHC", float(off.max()), "standard deviations", at_most=5)
-        for row in rows(at, "US", "DPQuery", ["age_18_64_116 * sex_dpq"]):
-            found = np.array(row["value"]).reshape(2, 3).sum(axis=0)[[0, 2]]
-            off = np.abs(found - [73_106_000, 55_792_000]).max()
-            say("ages, nation, DHC", float(off), "persons", at_most=50_000)
+        _nation(at, say)
+    what = "Essex County, Vermont, DHC"
+    if at := there(folder, DHC, "County", what, say):
+        found = [r for r in rows(at, "County", "DPQuery", ["hispanic * sex_dpq"], "State=050/**")
+                 if r["geocode"] == "05010009"]  # fmt: skip
+        for row in found:
+            off = abs(sum(row["value"]) - 5_920) / (4 * row["variance"]) ** 0.5
+            say(what, float(off), "standard deviations", at_most=5)
+        if not found:
+            say.skipped(what, "county 05010009 is not here")
+    rho = strategy.persons().rho
+    for level, length in (("US", 0), ("State", 3), ("County", 8)):
+        what = f"DHC: codes and variances, {level}"
+        if at := there(folder, DHC, level, what, say):
+            row = next(rows(at, level, "DPQuery", ["hispanic * sex_dpq"]))
+            say(f"{what}: length", float(len(row["geocode"])), "characters", at_most=length)
+            due = float(1 / rho[level]["hispanic * sex"])  # more where an only child has its share
+            say(f"{what}: variance", abs(row["variance"] / due - 1), "relative", at_most=0.001)
+
+
+def _nation(at: Path, say: Figures) -> None:
+    """In thousands, where the published count is known no better."""
+    for row in rows(at, "US", "DPQuery", ["hispanic * sex_dpq"]):
+        found = np.array(row["value"]).reshape(2, 2).sum(axis=1)
+        off = np.abs(found - [162_685_811, 168_763_470]) / (2 * row["variance"]) ** 0.5
+        say("sexes, nation, DHC", float(off.max()), "standard deviations", at_most=5)
+    for row in rows(at, "US", "DPQuery", ["age_18_64_116 * sex_dpq"]):
+        found = np.array(row["value"]).reshape(2, 3).sum(axis=0)[[0, 2]]
+        off = np.abs(found - [73_106_000, 55_792_000]).max()
+        say("ages, nation, DHC", float(off), "persons", at_most=50_000)
+    for row in rows(at, "US", "DPQuery", ["sex * relgq_4_groups_dpq"]):
+        found = np.array(row["value"]).reshape(4, 2).sum(axis=1)
+        off = np.abs([found[2] + found[3] - 8_239_000, found[0] - 126_817_000])
+        say(
+            "group quarters and householders, nation, DHC",
+            float(off.max()),
+            "persons",
+            at_most=1_000,
+        )
+    for row in rows(at, "US", "Constraint", ["pl94_con"]):
+        say("redistricting counts, nation, DHC", float(sum(row["value"]) == 331_449_281), "holds",
+            at_least=1)  # fmt: skip
 
 
 def vermont(folder: Path, say: Figures) -> None:
@@ -150,6 +187,19 @@ def vermont(folder: Path, say: Figures) -> None:
         names = [c[1:3] + c[5:8] for c in found]
         right = len(names) == 14 and names[0] == "50001"
         say(what, float(right), "holds", at_least=1, found=len(names))
+    what = "Vermont: tracts"
+    if at := there(folder, PERSONS, "Tract", what, say):
+        alone = not (at / "Tract.parquet" / "Constraint" / "State=150").is_dir()
+        blocks = {
+            r["geocode"] for r in rows(at, "Block", "Constraint", ["nurse_nva_0_con"], "State=050")
+        }
+        if not blocks:
+            say.skipped(what, "part 050 is not here, or has no blocks")
+            return
+        pairs = {(b[:-18], b[-16:-5]) for b in blocks}
+        one = len({t for t, _ in pairs}) == len(pairs) == len({g for _, g in pairs})
+        right = alone and one and all(g.startswith("50") for _, g in pairs)
+        say(what, float(right), "holds", at_least=1, found=len(pairs))
 
 
 def codes(folder: Path, say: Figures) -> None:

@@ -71,6 +71,7 @@ FEW = {"--replicates": "3"}
 LEFT_OUT = {
     "data fetch": "needs the network",
     "US_Person_PL_PROD": "needs the Bureau's files; tests/files/measurements has others like them",
+    "US_DHCP_PROD": "needs the Bureau's files; tests/release/test_published_dhc.py has others",
     "runs/2020": "is made from the Bureau's files; tests/release has such a comparison",
     "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
     "s3://": "needs a store; tests/end_to_end/test_stores.py has one",

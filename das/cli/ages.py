@@ -37,7 +37,7 @@ def ages(
     """Draw the ages of places of a RUN or release of the DHC: pyramids in classes of five years and
     in single years, and median ages. Where the release has intervals (`das intervals`), they are
     drawn."""
-    source, found = pictures.age_pictures(run, level, prefixes, names, first)
+    source, found = pictures.age_pictures(run, pictures.PlaceChoice(level, prefixes, names, first))
     out = out or Path(f"ages-{found.level.replace(' ', '_')}.html")
     pictures.write(source, found, out)
     said = {

@@ -99,8 +99,7 @@ def refined(
     """Integer histograms of every level, root first, each the sum of the level below and with the
     sums that are ``fixed``. Of a subtree the levels below the upper tree alone: ``above`` are the
     upper tree's lowest level and its histogram by kind. With ``shares``, the lowest units are
-    assumed to have roughly their parent's shares of each sum (:mod:`das.estimate.shares`). How
-    roughly is estimated from the level above, or given.
+    assumed to have roughly their parent's shares of each sum (:mod:`das.estimate.shares`).
 
     Raises :class:`das.errors.DasError` for what the ``source`` does not have, and
     :class:`InfeasibleError` where what is held fixed does not add up."""
@@ -112,15 +111,16 @@ def refined(
     first, parents = (0, None) if above is None else (spine.index(above[0]) + 1, above[1])
     for level in spine.levels[first:]:
         known, last, worst = fixed.counts[level], schema.query(fixed.query), Certificates()
+        looks = shares is True and level == spine.levels[-2]
         here, looked = prior if level == spine.levels[-1] else None, list[Floats]()
         for number, p in enumerate(outer):
             step = OuterStep(
-                source, spine, schema, level, p, last, fixed, parents, known, number, here
+                source, spine, schema, level, p, last, fixed, parents, known, number, here, looks
             )
             known, c, seen = _pass(step, pool, progress)
             last, worst = step.frozen, worst.merge(c)
             looked.append(seen)
-        if shares is True and level == spine.levels[-2]:
+        if looks:
             prior = shares_prior(spine, looked)
         parents, certificates[level] = known, worst
         done[level] = fixed.without_kinds(known, schema.cells)
@@ -230,7 +230,8 @@ def _solve(families: Sequence[RefinedFamily]) -> tuple[Histogram, Certificates, 
 class OuterStep(Frozen):
     """One pass at one level: ``last`` is the query that was frozen before, of whose answers (by
     kind) the units have ``known``; of the parents the cells (by kind) are ``above``. It is pass
-    ``number`` of its level, with a ``prior`` or none."""
+    ``number`` of its level, with a ``prior`` or none. Where it ``looks``, it sees how widely
+    children spread about their shares."""
 
     source: SparseSource | Upward
     spine: Spine
@@ -243,6 +244,7 @@ class OuterStep(Frozen):
     known: Histogram
     number: int = 0
     prior: SharesPrior | None = None
+    looks: bool = False
 
     @property
     def frozen(self) -> Query:
@@ -251,12 +253,6 @@ class OuterStep(Frozen):
     @property
     def cells(self) -> int:
         return self.fixed.kinds * self.frozen.answers
-
-    @property
-    def _looks(self) -> bool:
-        """Whether it sees how widely children spread about their shares: above the lowest level,
-        where a prior can rest on it."""
-        return self.level == self.spine.levels[-2]
 
     def tasks(self) -> Iterator[list[RefinedFamily]]:
         families, size = list[RefinedFamily](), 0
@@ -302,8 +298,8 @@ class OuterStep(Frozen):
         return RefinedFamily(self.cells, key, parent, group, known, free, equations, links)
 
     def _variables(self, number: int) -> tuple[Ints, Ints, Ints | None, Mask]:
-        """The answers of the frozen query, by kind, a cell of each, how many the parent has, and
-        whether the answer has this cell alone, in all kinds."""
+        """The answers of the frozen query, by kind: a cell of each, how many the parent has, and
+        whether it has this cell alone, in all kinds."""
         if self.above is None:
             place, count = self.fixed.possible(self.schema, self.known, self.last), None
         else:
@@ -376,7 +372,7 @@ class OuterStep(Frozen):
             above = self.spine.levels[self.spine.index(self.level) - 1]
             home = self.spine.up(above, self.prior.level)[number]
             pull = np.maximum(pull, shared.weight(self.prior, self.number, int(home)))
-        return made.equations(shared, pull, looks=self._looks)
+        return made.equations(shared, pull, looks=self.looks)
 
     def _answers(self, query: str, start: int, able: Mask, answer: Ints, of: Ints) -> Floats:
         """The noisy answers of the children from ``start`` on, ``(children, answers)``. Variable i

@@ -20,9 +20,9 @@ _WEAK = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class PassEquations(Frozen):
-    """The ``index`` of each query on the variables, its ``weight`` ``(queries, children)``, the
-    right-hand side ``rhs`` ``(children, variables)``, and what the answers say of the spread about
-    shares (:meth:`das.estimate.shares.SharedOut.deviations`)."""
+    """The ``index`` of each query on the variables, and its ``weight`` ``(queries, children)``. The
+    right-hand side is ``rhs`` ``(children, variables)``. ``seen``: what the answers say of the
+    spread about shares (:meth:`das.estimate.shares.SharedOut.deviations`)."""
 
     index: tuple[Ints, ...]
     weight: Floats
@@ -48,8 +48,8 @@ class EquationsInMaking:
         self.rhs, self.own, self.precision = (np.zeros(self.able.shape) for _ in range(3))
 
     def add(self, of: Ints, weight: Floats, value: Floats) -> None:
-        """A query: the answer ``of`` each variable, or -1, the weight of each child, and what was
-        measured of each variable's answer ``(children, variables)``, 0 where there is none."""
+        """A query: the answer ``of`` each variable, or -1, and the weight of each child. ``value``:
+        what was measured of each variable's answer ``(children, variables)``, or 0."""
         said = weight[:, None] * value
         alone = (np.bincount(of[of >= 0]) == 1)[of] & (of >= 0)
         self.rhs += said

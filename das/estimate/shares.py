@@ -17,7 +17,7 @@ weight their variances add up to :math:`\sum_g (m_g - 1)/\lambda_c`. So
           v_c = \frac{\sum_k s_{ck} (1 - p_k)}{\sum_g (m_g - 1)}
 
 over the cells and groups where the child has somebody. :math:`v_c` is rounded to three quarters of
-a power of 2, so that a family has few kinds of children, and one certificate serves many of them
+a power of 2. So a family has few kinds of children, each with one factor in the certificate
 (:mod:`das.solve.dual_gap`). As a goes to 0 the estimate goes to s; as a
 goes to infinity the prior says nothing.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,58 +17,63 @@ from das.files.run.run_directory import release_of
 from das.model.histogram import Histogram
 from das.model.labels import level_words
 from das.model.spelling import named
+from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release.replicate_source import ReleaseSource
+from das.release.replicate_source import IntervalOptions, ReleaseSource
 from das.release.sources import source_of
 from das.replicates import ReplicateErrors, interval
-from das.report.age_pictures import FIVE, LAST, LISTED, AgeCounts, AgePictures, Numbers, ages_html
+from das.report.age_pictures import FIVE, LAST, LISTED, AgeCounts, AgePictures, AgeValues, ages_html
 from das.report.dhc_places import median_age
 
 Ints = NDArray[np.int64]
-_ASKED = ("sex", "age")
 #: No count or age is larger.
 _MOST = 1 << 40
 #: An attribute of age has single years if it has more levels than there are classes of age.
 _YEARS = 90
 
 
-def age_pictures(
-    run: Path, level: str, prefixes: Sequence[str] = (), names: Sequence[str] = (), first: int = 12
-) -> tuple[ReleaseSource, AgePictures]:
-    """The source of a run or release, and the ages of some places of a level: those whose code or
-    name is asked for, or all, the ``first`` with the most persons.
+@dataclass(frozen=True)
+class PlaceChoice:
+    """Places of a ``level``: those whose code begins with one of ``prefixes`` or that have one of
+    ``names`` in their name, or all; the ``first`` with the most persons."""
+
+    level: str
+    prefixes: Sequence[str] = ()
+    names: Sequence[str] = ()
+    first: int = 12
+
+    def of(self, spine: Spine, persons: Ints) -> tuple[Ints, int]:
+        """The rows, and how many more were asked for. Raises :class:`UserError` where nobody
+        lives."""
+        columns = PlaceColumns.of_level(spine, self.level)
+        wanted = np.flatnonzero(columns.wanted(self.prefixes, self.names) & (persons > 0))
+        if not len(wanted):
+            raise UserError(
+                "nobody is published in any such place",
+                where="--geocode, --name",
+                remedy="ask for other places, or all",
+            )
+        shown = wanted[np.argsort(-persons[wanted], kind="stable")][: self.first]
+        return shown, len(wanted) - len(shown)
+
+
+def age_pictures(run: Path, choice: PlaceChoice) -> tuple[ReleaseSource, AgePictures]:
+    """The source of a run or release, and the ages of some places.
 
     Raises :class:`UserError` for records without single years of age, a level that does not exist,
     or places that nobody lives in."""
     source = source_of(release_of(run))
     u, spine = _universe(source), source.spine
-    level = named(level, spine.levels, "level", "--level")
-    columns, up = PlaceColumns.of_level(spine, level), spine.up(spine.levels[-1], level)
+    level = named(choice.level, spine.levels, "level", "--level")
+    up, query = spine.up(spine.levels[-1], level), u.schema.query("sex * age")
 
     def counted(h: Histogram) -> Ints:
-        there = h.up(up, spine.units(level))
-        return there.answer(u.schema.query(" * ".join(_ASKED))).reshape(spine.units(level), 2, -1)
+        return h.up(up, spine.units(level)).answer(query).reshape(spine.units(level), 2, -1)
 
-    ages = counted(source.counts(u))
-    wanted = np.flatnonzero(columns.wanted(prefixes, names) & (ages.sum(axis=(1, 2)) > 0))
-    if not len(wanted):
-        raise UserError(
-            "nobody is published in any such place",
-            where="--geocode, --name",
-            remedy="ask for other places, or all",
-        )
-    shown = wanted[np.argsort(-ages[wanted].sum(axis=(1, 2)), kind="stable")][:first]
-    asked = source.asked
+    ages, asked = counted(source.counts(u)), source.asked
+    shown, left_out = replace(choice, level=level).of(spine, ages.sum(axis=(1, 2)))
     drawn = [] if asked is None else [counted(h)[shown] for h in source.replicates(u)]
-
-    def kept(statistic: Callable[[Ints], Numbers]) -> AgeCounts:
-        value = statistic(ages[shown])
-        if asked is None:
-            return AgeCounts(value)
-        errors = ReplicateErrors.of(value, np.array([statistic(d) for d in drawn]))
-        made = interval(value, errors, asked.coverage, asked.rule).clipped(0, _MOST)
-        return AgeCounts(value, made.lower, made.upper)
-
+    kept = partial(_counts, ages[shown], drawn, asked)
     return source, AgePictures(
         level,
         tuple(spine.title(level, i) for i in shown.tolist()),
@@ -77,8 +84,23 @@ def age_pictures(
         None if asked is None else asked.coverage,
         len(drawn),
         () if asked is None else tuple(source.says(asked.rule)),
-        len(wanted) - len(shown),
+        left_out,
     )
+
+
+def _counts(
+    ages: Ints,
+    drawn: Sequence[Ints],
+    asked: IntervalOptions | None,
+    statistic: Callable[[Ints], AgeValues],
+) -> AgeCounts:
+    """A statistic of the published ages, with its interval from the replicates."""
+    value = statistic(ages)
+    if asked is None:
+        return AgeCounts(value)
+    errors = ReplicateErrors.of(value, np.array([statistic(d) for d in drawn]))
+    made = interval(value, errors, asked.coverage, asked.rule).clipped(0, _MOST)
+    return AgeCounts(value, made.lower, made.upper)
 
 
 def write(source: ReleaseSource, pictures: AgePictures, out: Path) -> None:

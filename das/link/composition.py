@@ -13,7 +13,7 @@ from das.link.counted import age_class, race7
 from das.link.fields import Ints
 from das.link.householders import possible_ages
 from das.link.people import HomePersons
-from das.link.totals import AGES, RELATIONS, age_classes
+from das.link.totals import AGES, MEMBERS, RELATIONS, age_classes
 from das.model.dhc.household_types import ATTRIBUTE
 from das.model.dhc.households import DHCH, TENURE
 from das.model.dhc.members import HEADS, LEVEL, OWN, PARENTS, PARTNERS, type_numbers
@@ -106,7 +106,7 @@ def counted(people: HomePersons, household: Ints, homes: int) -> Ints:
 def attributes(
     counts: Ints, levels: HeadLevels, head: Ints, tenure: Ints
 ) -> tuple[Mapping[str, Ints], np.ndarray]:
-    """The attributes of ``dhch`` of households, and whether there can be such. ``counts``,
+    """The attributes of ``dhch`` of households and their true size, and whether there can be such. ``counts``,
     ``(..., COUNTED)``; the numbers of their householders, ``head``, and ``tenure`` broadcast to
     ``(...)``."""
     n = counts
@@ -137,6 +137,7 @@ def attributes(
         "elderly": some[..., OLD60].astype(np.int64) + some[..., OLD65] + some[..., OLD75],
         TENURE.name: np.broadcast_to(tenure, kind.shape),
         ATTRIBUTE: np.maximum(kind, 0),
+        MEMBERS: n[..., SIZE],
     }
     cell = np.ravel_multi_index(tuple(of[a.name] for a in DHCH.attributes), DHCH.shape)
     able = (kind >= 0) & possible_cells()[cell] & (n[..., PARTNER].sum(axis=-1) <= 1)

@@ -47,6 +47,7 @@ class LinkedTract:
         held = added(self.index, self.group, groups)
         there = person_index()[self.relgq, self.cls]
         held += added(there, self.group[household], groups)
+        totals = totals.with_large(held)
         self.weight = np.pad(totals.weight, ((0, 0), (0, 1)))
         self.over = np.pad(held - totals.wanted, ((0, 0), (0, 1)))
         self.order()

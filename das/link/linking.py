@@ -163,13 +163,14 @@ def _people_and_units(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
     )
     home = np.bincount(people.block, minlength=blocks)
     able = np.bincount(people.block[people.age >= 15], minlength=blocks)
-    homeless = np.flatnonzero((home > 0) & (units["housing"] == 0))
+    there = units["housing"]
+    homeless = np.flatnonzero((home > 0) & (there == 0))
     if len(homeless):
         raise InputError(
             f"{home[homeless[0]]} persons live at home and there are no housing units",
             where=f"block {homeless[0]} of a tract",
         )
-    bounds = OccupiedBounds.of(home, able, units["housing"])
+    bounds = OccupiedBounds.of(home, able, there)
     return people, moved, consistent(units["occupied"], home, bounds, given.group)
 
 

@@ -101,7 +101,7 @@ def _cells(of: LinkedTract, good: HouseholdMoves) -> tuple[Ints, Ints, Ints]:
 
 
 def _apply(of: LinkedTract, chosen: HouseholdMoves, index: Ints) -> None:
-    """Change households and persons by moves, none of which touches another's."""
+    """Change households and persons by moves that do not touch each other's."""
     for s in (0, 1):
         there = chosen.homes[:, s] >= 0
         home = chosen.homes[there, s]

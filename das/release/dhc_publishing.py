@@ -54,6 +54,7 @@ def publish(
                 privacy,
                 spec.run.private,
                 spec.universes,
+                own_spine=opened.has_own_spine,
                 shares=any(e.prior is not None for e in done.values()),
             )
     with stages("seal"):

@@ -92,12 +92,15 @@ class Intervals:
     ) -> Iterator[tuple[Ints, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
         """From the measurements of each unit: units, and what we know about them. Where they are
         sums, all units of a level are taken in the order of the tree."""
-        told, source = self._level(level), self._measured
+        told, source = self._level(level), self.measured
         if not isinstance(source, SummedSource) or len(batches) < 2 or self._joint(level):
             for a, b in batches:
                 yield np.arange(a, b), told.read(source, columns, a, b)
             return
-        inside = np.zeros(self.release.spine.units(level), dtype=bool)
+        spine = self.release.spine
+        here = spine.levels[: spine.index(level) + 1]
+        source.add_up(lv for lv in here if not self._estimates.queries(lv))
+        inside = np.zeros(spine.units(level), dtype=bool)
         for a, b in batches:
             inside[a:b] = True
         for piece in source.batches(level, answers):
@@ -157,12 +160,13 @@ class Intervals:
                 self.release.source(self.universe), self.universe.schema, {level: bounds}
             )
             self._levels[level] = LevelMargins.of(
-                level, self.universe.schema, self._measured, bounds, exact.get(level)
+                level, self.universe.schema, self.measured, bounds, exact.get(level)
             )
         return self._levels[level]
 
     @cached_property
-    def _measured(self) -> MeasurementSource:
+    def measured(self) -> MeasurementSource:
+        """The measurements of published units."""
         return self.release.noisy(self.universe)
 
     @cached_property

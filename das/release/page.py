@@ -74,14 +74,15 @@ def _published(
     exact = exact_queries(
         privacy_statement.read(release.folder), u.name, release.spec.geography.levels
     )
+    intervals = Intervals(release, u)
     return PublishedUniverse(
         u.name,
         u.schema,
         u.noise,
         published,
-        release.noisy(u),
+        intervals.measured,
         exact,
-        Intervals(release, u).read,
+        intervals.read,
         release.assigned(u.name),
     )
 

@@ -21,9 +21,9 @@ SAYS = (
 
 SHARES_SAYS = (
     "the persons of the lowest units were assumed to have roughly the shares of the unit above, within"
-    " each count that was fixed before; a cell of m expected persons, with the share p of its count, was"
-    " assumed to have the variance spread * m (1 - p), estimated from the noisy measurements one level"
-    " above"
+    " each count that was fixed before. A cell of m expected persons has the share p of its count, and was"
+    " assumed to have the variance spread * m (1 - p). The spread was estimated from the noisy"
+    " measurements one level above"
 )
 
 
@@ -68,8 +68,8 @@ def document(prior: HousingPrior, schema: Schema) -> Mapping[str, Any]:
 def shares_document(
     prior: SharesPrior, spine: Spine, outer: Sequence[OuterPass]
 ) -> Mapping[str, Any]:
-    """The file of a prior of shares: the spread of each unit that has its own, by pass, with the
-    standard error of its estimate and the number of noisy answers behind it."""
+    """The file of a prior of shares: the spread of each unit that has its own, by pass. With each,
+    the standard error of its estimate and the number of noisy answers behind it."""
     codes = spine.geocodes(prior.level).tolist()
     return {
         "says": SHARES_SAYS,

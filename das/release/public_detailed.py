@@ -24,7 +24,7 @@ from das.release import group_page, group_rows
 from das.release.group_tables import publish
 from das.release.groups import PARAMETERS, OpenedGroups, open_groups, write_public
 from das.release.measured_rows import RowOptions
-from das.release.publications import Recomputation
+from das.release.publications import Recomputation, refuse_changes
 from das.release.seal import seal
 from das.release.verify import groups
 from das.release.wording import Wording
@@ -142,12 +142,7 @@ class PublicDetailed:
         progress: Progress,
     ) -> Recomputation:
         opened, privacy = open_groups(release), statement.read_ours(release)
-        if changes:
-            raise UserError(
-                f"{changes[0].partition('=')[0]} of a release of the Detailed DHC does not change",
-                where="--set, --method",
-                remedy=self.cannot["estimate --set"],
-            )
+        refuse_changes(self, changes)
         totals = None if opened.totals is None else release / totals_file.FILE
         adopt(release, into.release)
         write_public(into.release, opened.spec, release / PARAMETERS, opened.regions, totals)

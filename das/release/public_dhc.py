@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from das.accounting.document import Invariant, Line, Statement
 from das.engine import Progress, executor
-from das.errors import UserError
 from das.estimate.outer import OuterEstimates
 from das.files.release import fixed_counts, statement
 from das.files.release.adoption import adopt, check_taken
@@ -26,7 +25,7 @@ from das.release.dhc_publishing import cost, publish
 from das.release.dhc_replicates import DhcReplicates
 from das.release.estimating import certificates_json
 from das.release.measured_rows import RowOptions
-from das.release.publications import Recomputation
+from das.release.publications import Recomputation, refuse_changes
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify import dhc
@@ -70,7 +69,7 @@ class PublicDhc:
             " and estimates one universe on demand from arrays"
         ),
     }
-    needed = _NEEDED
+    needed: Sequence[str] = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
 
     def resolved(self, spec: DhcSpec) -> DhcSpec:
@@ -133,12 +132,7 @@ class PublicDhc:
         progress: Progress,
     ) -> Recomputation:
         opened, privacy = open_dhc(release), statement.read(release)
-        if changes:
-            raise UserError(
-                f"{changes[0].partition('=')[0]} of a release of the DHC does not change",
-                where="--set, --method",
-                remedy=self.cannot["estimate --set"],
-            )
+        refuse_changes(self, changes)
         adopt(release, into.release, [SPEC, *(fixed_counts.name(name) for name in opened.fixed)])
         check_taken(release, digests(into.release), privacy)
         name = opened.spec.run.name

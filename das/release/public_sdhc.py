@@ -31,7 +31,7 @@ from das.model.spelling import named
 from das.model.spelling import product as spelt
 from das.release import sdhc_from_dhc, sdhc_modelled, sdhc_page, sdhc_tables
 from das.release.measured_rows import DRAWN, RowColumns, RowOptions, spread
-from das.release.publications import PlanChoices, Recomputation
+from das.release.publications import PlanChoices, Recomputation, refuse_changes
 from das.release.sdhc import OpenedSdhc, official, open_sdhc, resolved, write_official
 from das.release.seal import seal
 from das.release.verify.written import check_dictionary
@@ -155,12 +155,7 @@ class PublicSdhc:
         progress: Progress,
     ) -> Recomputation:
         opened, privacy = open_sdhc(release), statement.read_ours(release)
-        if changes:
-            raise UserError(
-                f"{changes[0].partition('=')[0]} of a release of the S-DHC does not change",
-                where="--set, --method",
-                remedy=self.cannot["estimate --set"],
-            )
+        refuse_changes(self, changes)
         opened.measured  # noqa: B018  what is not of the plan is refused before anything is written
         adopt(release, into.release, [sdhc_from_dhc.NAME] if opened.spec.sdhc.dhc else [])
         atomic.write_text(into.release / "spec.toml", opened.spec.dump())

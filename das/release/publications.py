@@ -227,3 +227,13 @@ def require(of: PublicHalf, feature: str, where: object) -> None:
             where=where,
             remedy=of.cannot[feature],
         )
+
+
+def refuse_changes(of: PublicHalf, changes: Sequence[str]) -> None:
+    """Raises :class:`UserError` for ``changes`` of a release whose estimates have none."""
+    if changes:
+        raise UserError(
+            f"{changes[0].partition('=')[0]} of a release of {of.title} does not change",
+            where="--set, --method",
+            remedy=of.cannot["estimate --set"],
+        )

@@ -19,7 +19,7 @@ from das.report.ink import INK, Look, short
 from das.report.panel import Words
 from das.report.template import environment
 
-Numbers = NDArray[np.int64] | NDArray[np.float64]
+AgeValues = NDArray[np.int64] | NDArray[np.float64]
 #: The first years of classes of five years; the last has no end. Single years up to the last.
 FIVE = (*range(0, 90, 5),)
 LAST = 100
@@ -33,9 +33,9 @@ class AgeCounts(Frozen):
     """Published values and the ends of their intervals, arrays of one shape; ``None``: there are
     no intervals."""
 
-    value: Numbers
-    low: Numbers | None = None
-    high: Numbers | None = None
+    value: AgeValues
+    low: AgeValues | None = None
+    high: AgeValues | None = None
 
     def of(self, unit: int) -> AgeCounts:
         """Those of one place."""
@@ -43,7 +43,7 @@ class AgeCounts(Frozen):
             return AgeCounts(self.value[unit])
         return AgeCounts(self.value[unit], self.low[unit], self.high[unit])
 
-    def ends(self) -> tuple[Numbers, Numbers]:
+    def ends(self) -> tuple[AgeValues, AgeValues]:
         """The ends, or twice the values."""
         if self.low is None or self.high is None:
             return self.value, self.value
@@ -154,7 +154,7 @@ def _axes(chart: Chart, most: float, top: float, label: str) -> None:
 
 
 def _band(
-    low: Numbers, high: Numbers, edges: NDArray[np.int64]
+    low: AgeValues, high: AgeValues, edges: NDArray[np.int64]
 ) -> tuple[Sequence[float], Sequence[float]]:
     """Between two outlines."""
     (x, y), (back, down) = steps(low, edges), steps(high, edges)

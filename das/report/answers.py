@@ -192,8 +192,7 @@ def gather(
     All queries with at most 64 answers; else those with at most 10; else the totals. A level whose
     totals are too many keeps them for the figures, but is not among ``whole``. Kinds of areas come
     last, while there is room."""
-    found: list[Answers] = []
-    whole = []
+    whole, asked = [], {}
     for level in spine.levels:
         units = spine.units(level)
         for most in (LARGEST, SMALL, 1):
@@ -203,8 +202,12 @@ def gather(
                 room -= size
                 whole.append(level)
                 break
-        for w in universes:
-            found += read(w, [q for of, q in chosen if of is w], level)
+        asked[level] = chosen
+    at = {  # from the lowest: what is read of blocks also says what block groups add up to
+        level: [a for w in universes for a in read(w, [q for u, q in chosen if u is w], level)]
+        for level, chosen in reversed(asked.items())
+    }
+    found = [a for level in spine.levels for a in at[level]]
     kinds = []
     for a in areas:
         chosen = [(w, q) for w in universes for q in _queries(w, spine.levels[-1], LARGEST)]

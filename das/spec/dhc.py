@@ -23,10 +23,10 @@ from das.model.dhc import strategy
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind, kind_of
 from das.model.plan import Plan
-from das.model.post_processing import Method
 from das.model.schema import Schema
 from das.model.strategy import Strategy
 from das.spec.checks import check_spine
+from das.spec.dhc_parts import DhcEstimation, SharesName
 from das.spec.dhc_relations import sentences
 from das.spec.exact import ExactNumber
 from das.spec.notes import FACILITIES, STRUCTURES, made_from_note, trees_note
@@ -36,8 +36,6 @@ from das.spec.specification import Specification
 PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 #: Production's strategy of each universe.
 _PRODUCTION = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}
-_FEW = 100
-SharesName = Literal["none", "shares"]
 #: Levels from which the weight of a prior is estimated: the lowest, its parents, and theirs.
 _LEARNING = 3
 #: The levels of a tree of tabulation whose budgets have other names.
@@ -166,31 +164,6 @@ class DhcUniverse(Frozen):
     @cached_property
     def plan(self) -> Plan:
         return self.strategy.plan()
-
-
-class DhcEstimation(Part):
-    """``[estimation]``."""
-
-    method: Method = "topdown"
-    """`"topdown"`: each level from its own measurements, given the level above.
-    `"full-information"`: queries with at most 100 answers from the measurements of all levels.
-    """
-
-    cells: Literal["last", "first"] = "last"
-    """When measurements of single cells of persons count: in the last pass, as in production, or
-    from the first pass on, where this settles a cell, such as a single year of age under 22.
-    """
-    prior: SharesName = "none"
-    """A prior for the persons of the lowest units: none, or that they have roughly the shares of
-    the unit above (`"shares"`; see *Blocks*). Its weight is estimated from published levels.
-    """
-
-    @property
-    def most(self) -> int:
-        """The most answers that a query can have for the upward pass to use it at all levels
-        (:mod:`das.estimate.upward`).
-        """
-        return _FEW if self.method == "full-information" else 0
 
 
 class DhcSpec(Specification):

@@ -119,7 +119,10 @@ class SubtreeOracle(Closed):
         }
 
     def ask(self, asked: Mapping[str, Ints]) -> None:
-        """Repeat the requests of the upper tree, so that the subtree's files have the answers."""
+        """Repeat the requests of the upper tree, also those of its sums, so that the subtree's
+        files have the answers.
+        """
+        self.known_below()
         for name, at in asked.items():
             level, _, query = name.partition(":")
             self.said.answers(level, query, *np.divmod(at, self.said.shape(level, query)[1]))

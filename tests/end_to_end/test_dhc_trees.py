@@ -51,10 +51,13 @@ def keys(wards: Path) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def made(worlds: Worlds, wards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Cut at the counties, one of which is two measured units. Blocks have a prior of shares, whose
-    spread is that of each measured county."""
-    prior = "estimation.prior=shares"
-    return go(worlds, tmp_path_factory.mktemp("trees") / "run", SEED, prior, *keys(wards))
+    """Cut at the counties, one of which is two measured units. Each has one tract, which copies its
+    counts: only the upper tree asks of it. It has the sums of small queries (full information), and
+    single answers to others. Blocks have a prior of shares, whose spread is that of each measured
+    county.
+    """
+    more = "estimation.prior=shares", "estimation.method=full-information"
+    return go(worlds, tmp_path_factory.mktemp("trees") / "run", SEED, *more, *keys(wards))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -99,14 +98,3 @@ codes.codes(codes.repeated("x", 2))
 sys.exit("pandas" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_an_ordinary_run_has_no_need_of_pandas(tmp_path: Path) -> None:
-    code = """
-import sys
-from das.cli import main
-main(["run", "pl94-2010", "--quiet", "--out", sys.argv[1]], standalone_mode=False)
-sys.exit("pandas" in sys.modules)
-"""
-    command = [sys.executable, "-c", code, str(tmp_path / "run")]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0

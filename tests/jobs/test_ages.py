@@ -11,7 +11,7 @@ import pytest
 from das.cli import main
 from das.engine import Silent
 from das.errors import UserError
-from das.jobs.ages import age_pictures
+from das.jobs.ages import PlaceChoice, age_pictures
 from das.model.dhc.persons import DHCP
 from das.model.universe import Universe
 from das.release.interval_writing import IntervalOptions
@@ -34,7 +34,7 @@ def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_shown_is_published_and_has_the_intervals_of_the_replicates(run: Path) -> None:
-    source, found = age_pictures(run, "County")
+    source, found = age_pictures(run, PlaceChoice("County"))
     u = next(u for u in source.universes if u.name == "persons")
     assert isinstance(u, Universe)
     spine, up = source.spine, source.spine.up("Block", "County")
@@ -83,7 +83,7 @@ def test_the_command_writes_a_page(
 
 def test_what_has_no_ages_is_refused(worlds: Worlds, run: Path) -> None:
     with pytest.raises(UserError, match="single years of age"):
-        age_pictures(worlds.run("run.seed=1", data="one thousand"), "County")
+        age_pictures(worlds.run("run.seed=1", data="one thousand"), PlaceChoice("County"))
     with pytest.raises(UserError, match="nobody is published"):
-        age_pictures(run, "County", prefixes=("99999",))
+        age_pictures(run, PlaceChoice("County", ("99999",)))
     assert source_of(run / "release").asked is not None

@@ -147,7 +147,7 @@ def test_places_of_one_name_are_told_apart() -> None:
         ("US", "State", "County"),
         {"County": "called"},
     )
-    assert dhc_page._called(two, "County") == ["W, 01", "W, 02", "X"]
+    assert dhc_page.called(two, "County") == ["W, 01", "W, 02", "X"]
 
 
 def test_numbers_of_places_are_those_of_the_records(

@@ -320,3 +320,37 @@ def test_units_in_the_order_of_the_tree_are_told_as_in_their_own(
     assert len(list(spine.batches(lowest, PL94.cells))) > 1
     for one, other in zip(*made, strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["all blocks", "half of them, twice"])
+def test_what_is_added_up_while_blocks_are_read_is_what_is_read_again(
+    run: Path, half: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file of blocks is then read for the levels above; where not all blocks were, all are."""
+    release = open_release(run / "release")
+    persons, spine = release.spec.persons, release.spine
+    adding, plain = release.noisy(persons), release.noisy(persons)
+    assert isinstance(adding, SummedSource)
+    *above, lowest = spine.levels
+    adding.add_up(above)
+    for piece in [*adding.batches(lowest, 1 << 18)] * 2:
+        for name in adding.queries(lowest):
+            adding.some(lowest, name, piece[: len(piece) // 2] if half else piece)
+    read, blocks = type(adding.source).read, list[str]()
+
+    def noted(source: object, level: str, *of: object) -> object:
+        blocks.extend([level] * (level == lowest))
+        return read(source, level, *of)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(adding.source), "read", noted)
+    sums = 0
+    for level in above:
+        for name in adding.queries(level):
+            blocks.clear()
+            one = adding.read(level, name, 0, spine.units(level))
+            assert bool(blocks) <= half
+            other = plain.read(level, name, 0, spine.units(level))
+            sums += bool(blocks)
+            assert np.array_equal(one.values, other.values)
+            assert np.allclose(one.variance, other.variance, rtol=1e-12)
+    assert sums > 10

@@ -33,7 +33,7 @@ from das.files.simulators import dhc
 from das.files.simulators.census_2010 import writing
 from das.files.simulators.dhc import SimulatedDhc
 from das.files.simulators.people import Ints, generator
-from das.model.codes import encoded, text
+from das.model.codes import Codes, encoded, text
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
@@ -65,6 +65,15 @@ def simulate(
 
     Raises :class:`InputError` for what the reader or :func:`das.files.simulators.dhc.simulate`
     refuses."""
+    world, blocks = made_up(paths, seed=seed, reader=reader, progress=progress)
+    progress.stage("write", None)
+    return write(directory, world, blocks)
+
+
+def made_up(
+    paths: Sequence[Path], *, seed: int, reader: str = READERS[0], progress: Progress = SILENT
+) -> tuple[SimulatedDhc, Codes]:
+    """What :func:`simulate` writes, and the code of each block. Raises as that does."""
     if reader not in READERS:
         raise InputError(
             f"{reader!r} does not tell which units are occupied",
@@ -84,8 +93,7 @@ def simulate(
     persons = Histogram.of(len(occupied), PL94.cells, people.block, people.cell, people.count)
     progress.stage("make up persons and households", None)
     world = dhc.simulate(rng, persons, structures[:, 0], occupied, structures[:, 1:])
-    progress.stage("write", None)
-    return write(directory, world, extract.blocks.fields["Block"])
+    return world, extract.blocks.fields["Block"]
 
 
 def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list[Path]:
