@@ -1,7 +1,7 @@
 """Links of random small tracts: a link, or a proof that there is none, and never a hang.
 
-A tract has one to three blocks, of up to eight persons each with any age and any relationship that
-the file allows, and random households and units, which nothing makes agree. CP-SAT decides by itself
+A tract has one to three blocks, of up to eight persons each, with any age and relationship that the
+file allows. Households and units are random, and nothing makes them agree. CP-SAT decides by itself
 whether there are householders and households for everyone. Where there are, the link must end and
 satisfy all identities; where there are not, it must say so.
 
@@ -108,7 +108,7 @@ def linked_as_proved(rng: np.random.Generator) -> tuple[bool, bool]:
 def _households_exist(given: TractInput) -> bool:
     """By CP-SAT: who is a householder, in no more units than there are; and whose household
     everybody is in. A block without anyone of 15 and over gets someone in exchange, or its oldest
-    becomes 15: whoever it is, one of its persons can be a householder."""
+    becomes 15. Either way one of its persons can be a householder."""
     people = HomePersons.of(given.persons)
     model = cp_model.CpModel()
     housing = np.bincount(given.units.unit, given.units.count, len(given.group)).astype(int)

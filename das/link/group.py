@@ -9,7 +9,6 @@ import numpy as np
 
 from das.link import householders
 from das.link.fields import Ints, N, household_attributes
-from das.link.held_skeleton import HeldSkeleton
 from das.link.matching import (
     Exchange,
     assigned,
@@ -84,43 +83,28 @@ def with_householders(
 
 
 def link_group(
-    people: HomePersons,
-    partner_of: Ints,
-    homes: GroupHomes,
-    trust: Trust,
-    rng: np.random.Generator,
-    skeleton: Ints | None = None,
+    people: HomePersons, partner_of: Ints, homes: GroupHomes, trust: Trust, rng: np.random.Generator
 ) -> GroupLink:
     """Link the persons at home of a block group to its published households. Its blocks are 0, 1,
-    .... Persons are householders and partners by ``relgq`` and ``partner_of``. Tenures are those of
-    the ``skeleton``, where there is one."""
+    .... Persons are householders and partners by ``relgq`` and ``partner_of``."""
     of, blocks = household_attributes(homes.cell), int(people.block.max()) + 1
     heads, other, couple = _roles(people, partner_of)
-    tenure, drawn = of[TENURE.name], rng.random(len(homes.cell))
-    pool = Pool(of[ATTRIBUTE], drawn, None if skeleton is None else tenure)
-    targets = _targets(people, heads, couple, other, skeleton)
+    pool = Pool(of[ATTRIBUTE], rng.random(len(homes.cell)))
+    targets = _targets(people, heads, couple, other)
     pool.repair(targets)
     cost = differences(people, heads, couple, pool, of)
     cost += trust.elsewhere * (homes.block[:, None] != people.block[heads])
-    kept, whole = None, cost
-    if skeleton is not None:
-        kept = HeldSkeleton(skeleton, heads, couple, rng.permutation(len(heads)), tenure)
-        whole = cost + kept.cost(people, pool, kept.tenures(people, pool))
-    at = assigned(whole - trust.crowded * crowding(people, heads, other, pool))
+    at = assigned(cost - trust.crowded * crowding(people, heads, other, pool))
     wanted = features(people, other, pool, of["elderly"], blocks)
-    at = Exchange(at, people.block[heads], couple, whole, wanted).run()
+    at = Exchange(at, people.block[heads], couple, cost, wanted).run()
     fitted(pool, at, people.block[heads], np.bincount(people.block[other], minlength=blocks))
-    if kept is None:
-        tenure = tenure[at]
-    else:
-        people, at, tenure = kept.settled(people, pool, at, cost)
     pool.families(targets.strangers)
     household = np.full(len(people), -1, dtype=np.int64)
     household[heads] = np.arange(len(heads))
     partners = np.flatnonzero(partner_of >= 0)
     household[partners] = household[partner_of[partners]]
     full = filled(people, heads, household, pool.kind[at], pool.room[at], of["elderly"][at], trust)
-    return GroupLink(people, full, heads, pool.kind[at], tenure, of[ATTRIBUTE][at])
+    return GroupLink(people, full, heads, pool.kind[at], of[TENURE.name][at], of[ATTRIBUTE][at])
 
 
 def _roles(people: HomePersons, partner_of: Ints) -> tuple[Ints, np.ndarray, Ints]:
@@ -135,10 +119,7 @@ def _roles(people: HomePersons, partner_of: Ints) -> tuple[Ints, np.ndarray, Int
     return heads, ~head & (partner_of < 0), couple[heads]
 
 
-def _targets(
-    people: HomePersons, heads: Ints, couple: Ints, other: np.ndarray, skeleton: Ints | None
-) -> PoolTargets:
-    """Of persons living alone by tenure, where the ``skeleton`` says it."""
+def _targets(people: HomePersons, heads: Ints, couple: Ints, other: np.ndarray) -> PoolTargets:
     strangers = int((other & (people.relgq >= LEVEL["roommate"])).sum())
     kinds = np.bincount(couple, minlength=N + 1)
     others = int(other.sum())
@@ -146,11 +127,7 @@ def _targets(
     alone = max(alone, int(kinds[N]) - others)  # each of the rest has someone
     if not others:
         alone = int(kinds[N])
-    by_class = np.array([alone])
-    if skeleton is not None:
-        said = skeleton[: len(skeleton) // 2].reshape(-1, len(TENURE.levels)).sum(axis=0)
-        by_class = householders.shared_out(alone, said)
-    return PoolTargets(kinds[:N], by_class, others, strangers)
+    return PoolTargets(kinds[:N], alone, others, strangers)
 
 
 def renumbered(people: HomePersons, blocks: Ints) -> HomePersons:

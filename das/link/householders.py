@@ -94,7 +94,7 @@ def chosen(people: HomePersons, occupied: Ints, targets: HouseholderTargets) -> 
     alike, group, many = np.unique(key, axis=0, return_inverse=True, return_counts=True)
     group = group.reshape(-1)
     taken = _flow(alike, many, occupied, free, over)
-    return first_of_each(group, taken, np.arange(len(people)))
+    return first_of_each(group, taken)
 
 
 def _flow(
@@ -147,35 +147,29 @@ def relabelled(people: HomePersons, head: np.ndarray) -> HomePersons:
 
 
 def living_alone(
-    people: HomePersons,
-    occupied: Ints,
-    skeleton: Ints,
-    coupled: np.ndarray | None = None,
-    by_block: Ints | None = None,
+    people: HomePersons, occupied: Ints, skeleton: Ints, coupled: np.ndarray | None = None
 ) -> HomePersons:
     """The persons with as many householders of each class living alone as the ``skeleton`` has, of
-    those who are not ``coupled``, ``(persons,)``; ``by_block``: how many of each block, if known.
+    those who are not ``coupled``, ``(persons,)``.
 
     A flow sends those of each class to blocks: rather householders who did before. A block with
     other persons than householders has someone who lives with them, and one of few other persons
     has householders alone. Where a class has too few, others of the same sex take their place."""
-    alone = people.relgq == _ALONE
-    is_head = alone | (people.relgq == _HEAD_OTHERS)
+    is_head = np.isin(people.relgq, HEADS)
     head = np.flatnonzero(is_head if coupled is None else is_head & ~coupled)
     due = skeleton[: _CELLS // 2].reshape(-1, TENURES).sum(axis=1)
-    if by_block is not None or due.sum() > len(head):
-        due = shared_out(len(head) if by_block is None else int(by_block.sum()), due)
+    if due.sum() > len(head):
+        due = shared_out(len(head), due)
     others = np.bincount(people.block, minlength=len(occupied)) - occupied
     least = np.maximum(occupied - others, 0)
     most = np.maximum(np.where(others > 0, occupied - 1, occupied), least)
-    if by_block is not None:
-        least = most = by_block
-    rows = np.stack([people.block[head], class_of_persons(people)[head], ~alone[head]], axis=1)
+    was = people.relgq[head] != _ALONE
+    rows = np.stack([people.block[head], class_of_persons(people)[head], was], axis=1)
     alike, group, many = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     taken = _alone_flow(alike, many, due, least, most)
     relgq = people.relgq.copy()
-    chosen_ones = first_of_each(group.reshape(-1), taken, np.arange(len(head)))
-    relgq[head] = np.where(chosen_ones, _ALONE, _HEAD_OTHERS)
+    alone = first_of_each(group.reshape(-1), taken)
+    relgq[head] = np.where(alone, _ALONE, _HEAD_OTHERS)
     return people.labelled(relgq)
 
 
@@ -204,13 +198,11 @@ def _alone_flow(alike: Ints, many: Ints, due: Ints, least: Ints, most: Ints) -> 
     return found[entered : entered + groups]
 
 
-def first_of_each(group: Ints, many: Ints, order: Ints) -> np.ndarray:
-    """Whether each member of a ``group`` is among the first ``many`` of it, in the ``order`` of
-    members, ``(members,)``."""
-    by = order[np.argsort(group[order], kind="stable")]
-    size = np.bincount(group, minlength=len(many))
+def first_of_each(group: Ints, many: Ints) -> np.ndarray:
+    """Whether each member of a ``group`` is among the first ``many`` of it, ``(members,)``."""
+    order, size = np.argsort(group, kind="stable"), np.bincount(group, minlength=len(many))
     rank = np.empty(len(group), dtype=np.int64)
-    rank[by] = np.arange(len(group)) - (np.cumsum(size) - size)[group[by]]
+    rank[order] = np.arange(len(group)) - (np.cumsum(size) - size)[group[order]]
     return np.asarray(rank < many[group])
 
 
@@ -220,6 +212,5 @@ def shared_out(total: int, parts: Ints) -> Ints:
     >>> shared_out(4, np.array([2, 1, 2])).tolist()
     [2, 0, 2]
     """
-    every = parts if parts.any() else np.ones_like(parts)
-    upto = np.rint(np.cumsum(every) * total / every.sum()).astype(np.int64)
+    upto = np.rint(np.cumsum(parts) * total / parts.sum()).astype(np.int64)
     return np.diff(upto, prepend=0)

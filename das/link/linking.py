@@ -184,27 +184,26 @@ def _groups(
     """The block groups, each with its blocks, linked one by one; their couples together."""
     block, cell = households_of(given.households)
     homes, parts, who = [], [], []
-    of = [_skeleton(given, here) for here in groups]
-    for here, skeleton in zip(groups, of, strict=True):
+    for here in groups:
         inside = np.flatnonzero(np.isin(block, here))
         where = np.searchsorted(here, block[inside])
         homes.append(GroupHomes.of(where, cell[inside], int(occupied[here].sum()), rng))
         who.append(np.flatnonzero(np.isin(people.block, here)))
         part = renumbered(people.some(who[-1]), here)
-        parts.append(with_householders(part, occupied[here], homes[-1], skeleton))
+        parts.append(with_householders(part, occupied[here], homes[-1], _skeleton(given, here)))
     relgq = people.relgq.copy()
     for w, part in zip(who, parts, strict=True):
         relgq[w] = part.relgq
     couples = matched(people.labelled(relgq), given.group, given.trust)
     out = []
-    for here, w, part, home, skeleton in zip(groups, who, parts, homes, of, strict=True):
+    for here, w, part, home in zip(groups, who, parts, homes, strict=True):
         partner = couples.partner_of[w]
         inside = np.where(partner < 0, -1, np.searchsorted(w, partner))
-        part = part.labelled(couples.relgq[w])
+        part, skeleton = part.labelled(couples.relgq[w]), _skeleton(given, here)
         if skeleton is not None:
             coupled = np.isin(np.arange(len(w)), inside)
             part = living_alone(part, occupied[here], skeleton, coupled)
-        out.append((here, link_group(part, inside, home, given.trust, rng, skeleton)))
+        out.append((here, link_group(part, inside, home, given.trust, rng)))
     return out
 
 

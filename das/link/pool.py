@@ -54,28 +54,26 @@ def nearest(kind: Ints, allowed: np.ndarray) -> tuple[Ints, Floats]:
 @dataclass(frozen=True, eq=False)
 class PoolTargets(Frozen):
     """What the persons of a block group ask of its households: ``couples`` of each of four kinds,
-    householders living ``alone``, by class of household, ``others`` besides householders and
-    partners, and the ``strangers`` among them."""
+    householders living ``alone``, ``others`` besides householders and partners, and the
+    ``strangers`` among them."""
 
     couples: Ints
-    alone: Ints
+    alone: int
     others: int
     strangers: int
 
     def __post_init__(self) -> None:
-        if self.couples.min() < 0 or min(*self.alone, self.others, self.strangers) < 0:
+        if self.couples.min() < 0 or min(self.alone, self.others, self.strangers) < 0:
             raise InputError("a negative count of persons", where="link")
 
 
 class Pool:
     """Households while they are repaired: ``kind`` is their type, and ``extra`` the persons of one
     of 7 or more beyond the seventh; each ``(households,)``. ``jitter`` decides between equal
-    changes. ``cls``: a class of each in which persons living alone are counted, such as its tenure.
-    """
+    changes."""
 
-    def __init__(self, kind: Ints, jitter: Floats, cls: Ints | None = None) -> None:
+    def __init__(self, kind: Ints, jitter: Floats) -> None:
         self.kind, self.jitter = kind.copy(), jitter
-        self.cls = np.zeros_like(kind) if cls is None else cls
         self.extra = np.zeros_like(kind)
 
     @property
@@ -116,15 +114,13 @@ class Pool:
                         take = int(min(short, spare[other]))
                         short -= self._change(where, t.couple == kind, take)
 
-    def _alone(self, wanted: Ints) -> None:
+    def _alone(self, wanted: int) -> None:
         t = type_fields()
         alone = (t.couple == N) & (t.size == 1)
         several = (t.couple == N) & (t.size > 1)
-        for cls, many in enumerate(wanted.tolist()):
-            inside = self.cls == cls
-            gap = many - int((alone[self.kind] & inside).sum())
-            where = np.flatnonzero((several if gap > 0 else alone)[self.kind] & inside)
-            self._change(where, alone if gap > 0 else several, abs(gap))
+        gap = wanted - int(alone[self.kind].sum())
+        where = np.flatnonzero((several if gap > 0 else alone)[self.kind])
+        self._change(where, alone if gap > 0 else several, abs(gap))
 
     def families(self, strangers: int) -> None:
         """Nonfamilies have no more room than there are nonrelatives."""

@@ -11,7 +11,7 @@ these only the ones count in which the parent has anybody, because only these ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,8 +135,3 @@ def dense(counts: Histogram) -> Ints:
     whole = np.zeros((len(out), SKELETON.cells), dtype=np.int64)
     whole[:, ::TENURES] = out
     return whole
-
-
-def answers(known: Sequence[SkeletonEvidence], counts: Ints) -> list[Ints]:
-    """The answers of each query, ``(units, answers)``."""
-    return [np.asarray(e.query.answer(counts)) for e in known]

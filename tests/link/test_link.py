@@ -171,16 +171,16 @@ def test_places_of_types() -> None:
 def test_a_pool_is_repaired_to_its_targets() -> None:
     rng = np.random.default_rng(5)
     pool = Pool(rng.integers(0, len(TYPES), 60), rng.random(60))
-    targets = PoolTargets(np.array([25, 1, 4, 0]), np.array([12]), 90, 10)
+    targets = PoolTargets(np.array([25, 1, 4, 0]), 12, 90, 10)
     pool.repair(targets)
     couple = np.array([["MO", "MS", "CO", "CS", "N"].index(TYPES[k].couple) for k in pool.kind])
     assert np.bincount(couple, minlength=5).tolist() == [25, 1, 4, 0, 30]
     assert sum(TYPES[k].size == 1 for k in pool.kind) == 12
     assert pool.room.sum() == 90
     with pytest.raises(InputError, match="more couples"):
-        pool.repair(PoolTargets(np.array([61, 0, 0, 0]), np.array([0]), 0, 0))
+        pool.repair(PoolTargets(np.array([61, 0, 0, 0]), 0, 0, 0))
     with pytest.raises(InputError, match="negative"):
-        PoolTargets(np.array([1, 0, 0, 0]), np.array([-1]), 0, 0)
+        PoolTargets(np.array([1, 0, 0, 0]), -1, 0, 0)
 
 
 def test_what_leaves_a_block_stays_in_its_group() -> None:

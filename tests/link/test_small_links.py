@@ -23,7 +23,7 @@ def test_splits_are_as_proved() -> None:
 
 
 def test_people_without_housing_are_refused() -> None:
-    """Case 0 .. of random tracts has persons at home where there is no unit."""
+    """The first random tract with persons at home where there is no unit."""
     for case in range(40):
         given = random_tract(np.random.default_rng(case))
         if not linked_as_proved(np.random.default_rng(case))[0]:
