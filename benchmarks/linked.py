@@ -67,8 +67,9 @@ def main() -> None:
                 folder = (given.keep or Path(made)) / f"{county}-{seed}"
                 folder.mkdir(parents=True, exist_ok=True)
                 _runs(_of_county(data, county, folder), folder, seed)
+                each = partial(figures, county=county, seed=seed)
                 options = LinkOptions(skeleton=not given.separate)
-                _measure(partial(figures, county=county, seed=seed), folder, given.workers, options)
+                _measure(each, folder, given.workers, options)
 
 
 def _of_county(data: Path, county: str, folder: Path) -> Path:

@@ -23,10 +23,13 @@ from das.model.measurement import Measurement, MeasurementSource
 from das.model.schema import Schema
 from das.model.spine import Spine
 
+#: The most values that are kept of a query at a level.
+_KEPT = 1 << 21
+
 
 class PassingSums:
-    """What the places of a level add up of some query at one depth of the tree, while those units
-    are read for another level: values ``(places, answers)``, variances and numbers of units
+    """What the places of a level add up of some query at one depth of the tree, while units of that
+    depth are read for this level or another: values ``(places, answers)``, variances and numbers of units
     ``(places,)``. Each unit is added once, however often it is read."""
 
     def __init__(self, cover: Cover, depth: int, places: int, answers: int) -> None:
@@ -65,6 +68,7 @@ class SummedSource:
     published: Spine
     schema: Schema
     _slices: dict[tuple[str, int], Ints] = field(default_factory=dict, repr=False)
+    _queries: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _passing: dict[str, dict[tuple[int, str], PassingSums]] = field(
         default_factory=dict, repr=False
     )
@@ -83,9 +87,11 @@ class SummedSource:
         """The queries with which some unit of the level is measured, at any level of the tree whose
         units make it up.
         """
-        depths = np.unique(self._covers[level].depth).tolist()
-        names = (self.source.queries(self.tree.spine.levels[d]) for d in depths)
-        return tuple(dict.fromkeys(name for queries in names for name in queries))
+        if level not in self._queries:
+            depths = np.unique(self._covers[level].depth).tolist()
+            names = (self.source.queries(self.tree.spine.levels[d]) for d in depths)
+            self._queries[level] = tuple(dict.fromkeys(n for queries in names for n in queries))
+        return self._queries[level]
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
         """The same as :meth:`some`, for the units ``start:stop``."""
@@ -106,20 +112,18 @@ class SummedSource:
         yield from np.split(order, np.flatnonzero(cuts) + 1)
 
     def add_up(self, levels: Iterable[str]) -> None:
-        """From now on, add up whatever is read for some other level for these, too, which are
-        small: so the files of blocks are not read again for block groups."""
+        """From now on, keep of whatever is read what it adds up to at these levels, where that is
+        small: so the files of blocks are not read again for block groups, nor for a page."""
         for level in levels:
             self._passing.setdefault(level, {})
 
-    def _pass(self, level: str, depth: int, query: str, unit: Ints, m: Measurement) -> None:
-        for other, sums in self._passing.items():
-            if other != level and query in self.queries(other):
-                key = depth, query
-                if key not in sums:
-                    places = self.published.units(other)
-                    cover = self._covers[other]
-                    sums[key] = PassingSums(cover, depth, places, m.values.shape[1])
-                sums[key].add(unit, m)
+    def _pass(self, depth: int, query: str, unit: Ints, m: Measurement) -> None:
+        for level, sums in self._passing.items():
+            places, answers = self.published.units(level), m.values.shape[1]
+            if places * answers <= _KEPT and query in self.queries(level):
+                if (depth, query) not in sums:
+                    sums[depth, query] = PassingSums(self._covers[level], depth, places, answers)
+                sums[depth, query].add(unit, m)
 
     def _passed(self, level: str, depth: int, query: str) -> PassingSums | None:
         """What was added up, if that is all."""
@@ -146,7 +150,7 @@ class SummedSource:
             place, unit = cover.place[here], cover.unit[here]
             for some in self._runs(name, query, unit):
                 m = self.source.read(name, query, int(unit[some[0]]), int(unit[some[-1]]) + 1)
-                self._pass(level, depth, query, unit[some], m)
+                self._pass(depth, query, unit[some], m)
                 at = _slice(unit[some] - m.start)
                 if alone and np.array_equal(place[some], np.arange(len(units))):
                     values = m.values[at]  # nothing is copied

@@ -29,6 +29,8 @@ _AWAY = 8.0
 _OLD = 65
 #: Years that men are older than women in opposite-sex couples.
 _OLDER = 2.0
+#: What it costs that a householder living alone is in a couple.
+_ALONE = 0.5
 _OPPOSITE = (LEVEL["opposite-sex-spouse"], LEVEL["opposite-sex-partner"])
 _SAME = (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"])
 _OTHER = LEVEL["other-nonrelative"]
@@ -55,8 +57,7 @@ class _Matching:
 
     def __init__(self, people: HomePersons, group: Ints, trust: Trust) -> None:
         self.group = group  # of each person
-        self.people, self.relgq = people, people.relgq.copy()
-        self.new, self.alone = trust.partner, trust.alone
+        self.people, self.relgq, self.new = people, people.relgq.copy(), trust.partner
         self.partner_of = np.full(len(people), -1, dtype=np.int64)
         self.taken = np.zeros(len(people), dtype=bool)  # householders in couples
         self.head = np.isin(self.relgq, HEADS)
@@ -99,7 +100,7 @@ class _Matching:
 
     def _pair_cost(self, h: Ints, a: Ints) -> Floats:
         people = self.people
-        cost = age_gap(people, h, a) + self.alone * (self.relgq[h] == HEADS[0])
+        cost = age_gap(people, h, a) + _ALONE * (self.relgq[h] == HEADS[0])
         return np.asarray(cost + 0.2 * (people.cenrace[h] != people.cenrace[a]))
 
     def _exchange(self, dropped: Ints, new: Ints) -> None:

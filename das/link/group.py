@@ -24,7 +24,7 @@ from das.link.people import HomePersons
 from das.link.pool import Pool, PoolTargets
 from das.link.trust import Trust
 from das.model.dhc.household_types import ATTRIBUTE
-from das.model.dhc.households import TENURE
+from das.model.dhc.households import DHCH, TENURE
 from das.model.dhc.members import HEADS, LEVEL
 from das.model.frozen import Frozen
 
@@ -53,7 +53,10 @@ class GroupHomes(Frozen):
 
     @staticmethod
     def of(block: Ints, cell: Ints, wanted: int, rng: np.random.Generator) -> GroupHomes:
-        """All, and some twice or left out where occupied units had to change."""
+        """All, and some twice or left out where occupied units had to change; where there are none,
+        the first that can be, since persons decide on everything but tenure."""
+        if not len(cell):
+            block, cell = np.zeros(1, dtype=np.int64), np.flatnonzero(DHCH.possible)[:1]
         every = np.arange(len(cell))
         if wanted <= len(cell):
             drawn = np.sort(rng.permutation(every)[:wanted])

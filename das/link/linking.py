@@ -26,7 +26,7 @@ from das.link.skeleton_cells import able
 from das.link.steering import steered
 from das.link.ties import OccupiedBounds, consistent
 from das.link.totals import CELLS, published_totals
-from das.link.trust import ALONE_IS_KNOWN, PUBLISHED, Trust
+from das.link.trust import PUBLISHED, Trust
 from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS
 from das.model.frozen import Frozen
@@ -163,7 +163,14 @@ def _people_and_units(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
     )
     home = np.bincount(people.block, minlength=blocks)
     able = np.bincount(people.block[people.age >= 15], minlength=blocks)
-    bounds = OccupiedBounds.of(home, able, units["housing"])
+    there = units["housing"]
+    homeless = np.flatnonzero((home > 0) & (there == 0))
+    if len(homeless):
+        raise InputError(
+            f"{home[homeless[0]]} persons live at home and there are no housing units",
+            where=f"block {homeless[0]} of a tract",
+        )
+    bounds = OccupiedBounds.of(home, able, there)
     return people, moved, consistent(units["occupied"], home, bounds, given.group)
 
 
@@ -188,8 +195,7 @@ def _groups(
     relgq = people.relgq.copy()
     for w, part in zip(who, parts, strict=True):
         relgq[w] = part.relgq
-    trust = given.trust if given.skeleton is None else replace(given.trust, alone=ALONE_IS_KNOWN)
-    couples = matched(people.labelled(relgq), given.group, trust)
+    couples = matched(people.labelled(relgq), given.group, given.trust)
     out = []
     for here, w, part, home, skeleton in zip(groups, who, parts, homes, of, strict=True):
         partner = couples.partner_of[w]

@@ -48,6 +48,7 @@ _AXES = {
     "race": 7,
     "owned": 2,
     "tenure": 3,
+    "large": 5,
     "couple": 5,
     "partner": 3,
     "own": 4,
@@ -83,8 +84,14 @@ _SKELETON: tuple[tuple[tuple[str, ...], float], ...] = (
     (("age", "owned"), 1.0),
     (("alone", "owned"), 1.0),
 )
-_FAMILIES = (*_HOUSEHOLDS, *_HEADS, *_SKELETON)
+#: Very large households by tenure, which no file tells apart: see :meth:`Totals.with_large`.
+_LARGE = (("large", "tenure"), 0.5)
+_FAMILIES = (*_HOUSEHOLDS, *_HEADS, *_SKELETON, _LARGE)
 _OF_HEADS = slice(len(_HOUSEHOLDS), len(_HOUSEHOLDS) + len(_HEADS))
+_OF_SKELETON = slice(_OF_HEADS.stop, _OF_HEADS.stop + len(_SKELETON))
+#: Sizes where the classes of very large households begin.
+_BEYOND = (8, 9, 11, 15)
+MEMBERS = "members"
 #: Persons by relationship and whether under 18, children by age, and the old.
 _LABELS, _CHILDREN, _SENIORS = 1.0, 0.3, 1.0
 #: The weight of a block group's cell next to that of its tract.
@@ -109,6 +116,16 @@ class Totals(Frozen):
         wanted[0] += by
         return Totals(wanted, self.weight)
 
+    def with_large(self, held: Floats) -> Totals:
+        """With targets of very large households: how much larger than 7 they are does not depend on
+        tenure. ``held``: what is linked, of the shape of ``wanted``. Block groups have none."""
+        wanted, weight = self.wanted.copy(), self.weight.copy()
+        of_seven = wanted[0, _starts()[_SIZES] :][: 7 * 3].reshape(7, 3)[-1] + 1e-9
+        many = held[0, _large()].sum(axis=1, keepdims=True)
+        wanted[0, _large()] = many * of_seven / of_seven.sum()
+        weight[1:, _large()] = 0.0
+        return Totals(wanted, weight)
+
 
 def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
     """The level of each axis, from attributes of ``dhch``; any shape."""
@@ -121,6 +138,7 @@ def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
         "hisp": of["hisp"],
         "race": of["race"],
         "tenure": of[TENURE.name],
+        "large": np.searchsorted(_BEYOND, of.get(MEMBERS, size), side="right"),
         "owned": np.where(of[TENURE.name] == 2, 1, 0),
         "couple": couple,
         "partner": np.where(couple == N, 2, np.where(couple <= MS, 0, 1)),
@@ -139,6 +157,14 @@ def _starts() -> list[int]:
     return np.cumsum([0, *cells]).tolist()
 
 
+_SIZES = [axes for axes, _ in _HOUSEHOLDS].index(("size", "tenure"))
+
+
+def _large() -> Ints:
+    """The cells of very large households, ``(classes, tenures)``."""
+    return np.arange(_starts()[-2], _starts()[-1]).reshape(-1, 3)
+
+
 #: Where the cells of persons begin.
 _PERSONS_AT = _starts()[-1]
 _CHILD_AT = _PERSONS_AT + 2 * RELATIONS
@@ -153,10 +179,10 @@ def household_index(of: Mapping[str, Ints]) -> Ints:
     return _cells(_axes(of), slice(None))
 
 
-def _cells(levels: Mapping[str, Ints], families: slice) -> Ints:
+def _cells(levels: Mapping[str, Ints], which: slice) -> Ints:
     """The cells in some of the families, ``(..., families)``."""
     out = []
-    for (axes, _), start in zip(_FAMILIES[families], _starts()[families], strict=False):
+    for (axes, _), start in zip(_FAMILIES[which], _starts()[:-1][which], strict=True):
         at = np.zeros_like(levels["sex"])
         for axis in axes:
             at = at * _AXES[axis] + levels[axis]
@@ -197,6 +223,7 @@ def weights() -> Floats:
     starts = _starts()
     for (_, weight), a, b in zip(_FAMILIES, starts, starts[1:], strict=False):
         out[a:b] = weight
+    out[_large()[0]] = 0.0  # not very large
     out[_PERSONS_AT:_CHILD_AT] = _LABELS
     out[_CHILD_AT:_SENIOR_AT] = _CHILDREN
     out[_SENIOR_AT:] = _SENIORS
@@ -250,7 +277,7 @@ def _ask_skeleton(wanted: Floats, weight: Floats, skeleton: Histogram | None) ->
     weight."""
     starts = _starts()
     if skeleton is None:
-        weight[:, starts[-1 - len(_SKELETON)] : starts[-1]] = 0
+        weight[:, starts[_OF_SKELETON.start] : starts[_OF_SKELETON.stop]] = 0
         return
     levels = _skeleton_axes(skeleton.cell)
     for i, (axes, _) in enumerate(_FAMILIES):

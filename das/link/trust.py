@@ -12,15 +12,14 @@ class Trust:
     """Costs, in units of one class of age between a household and its householder.
 
     ``children``, ``elderly``: a child, or an old person, where a household's fields have none.
-    ``partner``: a partner whom the persons' file does not call one. ``alone``: a householder living
-    alone who is in a couple. ``elsewhere``: a household in another block than published. ``crowded``: how much members per household of a block draw large
+    ``partner``: a partner whom the persons' file does not call one. ``elsewhere``: a household in
+    another block than published. ``crowded``: how much members per household of a block draw large
     households there. ``sweeps``: how often households of a tract change at prices
     (:mod:`das.link.steering`)."""
 
     children: float = 1.0
     elderly: float = 0.4
     partner: float = 0.2
-    alone: float = 0.5
     elsewhere: float = 0.3
     crowded: float = 0.6
     sweeps: int = 6
@@ -34,5 +33,3 @@ class Trust:
 PUBLISHED = Trust()
 #: For files that are known to agree, such as those of linked records.
 CONSISTENT = Trust(children=9.0, elderly=6.0, partner=6.0, elsewhere=5.0, crowded=0.0, sweeps=0)
-#: Besides, for householders of the skeleton: it knows who of them live alone.
-ALONE_IS_KNOWN = 30.0

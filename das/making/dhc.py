@@ -176,7 +176,7 @@ class DhcMaker:
             {name: h.upward(opened.spine) for name, h in published.items()},
         )
         dhc_assessment.write(errors, directory, self.spec.run.private)
-        return _beside(errors) | {"rows": errors.queries}
+        return _beside(errors) | {"rows": errors.queries, "own_spine": opened.has_own_spine}
 
     def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
         return InputOutlook(sizes_of_dhc(self.spec, self.read(progress).stored))
@@ -190,7 +190,10 @@ class DhcMaker:
         spec, stages = self.spec, work.stages
         if spec.output.report:
             schema = spec.universe(PERSONS).schema
-            about = facts(spec.run.name, schema, measured.privacy, stages.done)
+            opened, *_ = measured.kept
+            about = facts(
+                spec.run.name, schema, measured.privacy, stages.done, own_spine=opened.has_own_spine
+            )
             page = about | {"version": __version__, "digest": spec.digest}
             with stages.page("report", work.directory.report):
                 text = dhc_errors_html(errors.figures, page, errors.odd, errors.queries)

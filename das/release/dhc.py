@@ -79,6 +79,11 @@ class OpenedDhc:
         return self.trees[u.name]
 
     @property
+    def has_own_spine(self) -> bool:
+        """Whether units were measured that are not the published ones."""
+        return any(not tree.is_published for tree in self.trees.values())
+
+    @property
     def lowest(self) -> tuple[str, int]:
         """The lowest level, and how many published units it has."""
         return self.spine.levels[-1], len(self.spine.codes[-1])

@@ -85,20 +85,21 @@ def write(
     private: Private,
     universes: Sequence[DhcUniverse] = (),
     *,
+    own_spine: bool = False,
     shares: bool = False,
 ) -> None:
     """Write the page under ``out``.
 
     ``certificates`` are those of the estimation by universe and level, empty if unknown.
     ``privacy`` is the statement of the release, if there is one. ``universes``, if given, say how
-    everything was measured, and the page shows the noise. ``shares``: whether the lowest units were
-    assumed to have their parents' shares. Raises :class:`InputError` for counts of
-    another tree."""
+    everything was measured, and the page shows the noise; ``own_spine``: over other units than the
+    published ones. ``shares``: whether the lowest units were assumed to have their parents' shares.
+    Raises :class:`InputError` for counts of another tree."""
     check(spine, counts)
     root, lowest = spine.levels[0], spine.levels[-1]
     levels = [(level, spine.units(level)) for level in spine.levels]
     page = dhc_html(
-        {**_facts(name, privacy, private), "shares": shares},
+        {**_facts(name, privacy, private, own_spine), "shares": shares},
         PublicFrame(place_of(spine, name), WHAT, name, __version__, (), listing.listed(out, FILES)),
         levels,
         profiles(spine, counts),
@@ -126,14 +127,14 @@ def margins(u: DhcUniverse) -> Iterator[NoiseMargins]:
             )
 
 
-def _facts(name: str, privacy: Document | None, private: Private) -> Facts:
+def _facts(name: str, privacy: Document | None, private: Private, own_spine: bool) -> Facts:
     words = (
         "relationship, sex, age, origin and race of persons; types of households; tenure and"
         " vacancy of units"
     )
     if privacy is None:
-        return {"name": name, "schema": words, "private": private, "own_spine": False}
-    return facts(name, DHCP, privacy) | {"schema": words, "private": private}
+        return {"name": name, "schema": words, "private": private, "own_spine": own_spine}
+    return facts(name, DHCP, privacy, own_spine=own_spine) | {"schema": words, "private": private}
 
 
 def profiles(spine: Spine, counts: DhcCounts) -> PlaceProfiles:

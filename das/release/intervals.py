@@ -98,9 +98,8 @@ class Intervals:
                 yield np.arange(a, b), told.read(source, columns, a, b)
             return
         spine = self.release.spine
-        above = spine.levels[: spine.index(level)]
-        few = [lv for lv in above if len([*spine.batches(lv, answers)]) == 1]
-        source.add_up(lv for lv in few if not self._estimates.queries(lv))
+        here = spine.levels[: spine.index(level) + 1]
+        source.add_up(lv for lv in here if not self._estimates.queries(lv))
         inside = np.zeros(spine.units(level), dtype=bool)
         for a, b in batches:
             inside[a:b] = True

@@ -443,7 +443,7 @@ def test_measurements_that_nobody_paid_for_are_found(
     verify.check(release)
     _more(release)
     with pytest.raises(
-        ReleaseError, match="'sex' is in the files or in the statement, not in both"
+        ReleaseError, match=r"'sex' is in the files or in privacy\.json, not in both"
     ):
         verify.check(release)
 

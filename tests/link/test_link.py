@@ -236,3 +236,13 @@ def test_a_household_of_many_shrinks_one_by_one() -> None:
     pool.extra[0] = 3
     pool.resize(np.array([0]), 1, 1)
     assert pool.room[0] == 9  # no larger by itself
+
+
+def test_a_large_household_keeps_its_persons_as_a_family() -> None:
+    """Changing its type leaves its size, so the room of a block stays that of its persons."""
+    large = [t.code for t in TYPES].index("N rel0 own0 ch0 minor0 mg0 size7")
+    pool = Pool(np.array([large]), np.zeros(1))
+    pool.extra[0] = 4
+    pool.families(0)
+    assert TYPES[pool.kind[0]].relatives == 1
+    assert pool.room[0] == 10

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from das.accounting.document import ALTERED, ForeignLine, Line
+from das.accounting.document import ALTERED, NAME, ForeignLine, Line
 from das.errors import ReleaseError
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.run import run_directory
@@ -43,7 +43,7 @@ def check_queries(
     said = {d.query for d in lines if (d.universe, d.level) == (universe, level)}
     if odd := said ^ set(found):
         raise ReleaseError(
-            f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
+            f"{sorted(odd)[0]!r} is in the files or in {NAME}, not in both",
             where=f"{root}, {level}",
             remedy=ALTERED,
         )
