@@ -63,10 +63,10 @@ Errors = Mapping[str, Ints]  #: by what is counted where: published less true
 
 
 class FixedWeight(SharesPrior):
-    """A prior whose ``spread`` is the weight itself, the same for every child."""
+    """A prior whose ``spread`` is the weight itself, the same below every parent."""
 
-    def weight(self, number: int, unit: int, alone: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.full(len(alone), self.spread[number, unit])
+    def weight(self, number: int, unit: int, alone: float) -> float:
+        return float(self.spread[number, unit])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

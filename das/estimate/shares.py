@@ -9,16 +9,15 @@ group is a times the multinomial one, so a cell has the variance :math:`a\,s_{ck
 of 0 to 3 persons have measurements with a standard deviation of 30. Least squares then puts its
 people into the cells with the largest noise.
 
-*Its weight.* The term :math:`\lambda_c \|x_c - s_c\|^2` has one weight for a child, so the solvers
-stay as they are. Where sums are known, a group of m cells has m - 1 degrees of freedom. With this
-weight their variances add up to :math:`\sum_g (m_g - 1)/\lambda_c`. So
+*Its weight.* The term :math:`\lambda \|x_c - s_c\|^2` has one weight for all children of a parent, so
+they stay alike, and the solver needs one certificate for all. Where sums are known, a group of m
+cells has m - 1 degrees of freedom. With this weight the variances of a child add up to
+:math:`\sum_g (m_g - 1)/\lambda`. So
 
-.. math:: \frac{1}{\lambda_c} = a\, v_c, \qquad
-          v_c = \frac{\sum_k s_{ck} (1 - p_k)}{\sum_g (m_g - 1)}
+.. math:: \frac{1}{\lambda} = a\, v, \qquad
+          v = \frac{\sum_c \sum_k s_{ck} (1 - p_k)}{\sum_c \sum_g (m_g - 1)}
 
-over the cells and groups where the child has somebody. :math:`v_c` is rounded to three quarters of
-a power of 2. So a family has few kinds of children, each with one factor in the certificate
-(:mod:`das.solve.dual_gap`). As a goes to 0 the estimate goes to s; as a
+over the cells and groups where a child has somebody. As a goes to 0 the estimate goes to s; as a
 goes to infinity the prior says nothing.
 
 *The spread a* is estimated one level higher, where measurements say something: block groups about
@@ -87,21 +86,15 @@ class SharedOut(Frozen):
         """The variance of each count if everybody settled alone, ``(children, variables)``."""
         return self.expected * (1 - self.part)
 
-    def mean_alone(self) -> Floats:
-        """That of a degree of freedom, rounded, ``(children,)``; 0 where nobody is."""
+    def mean_alone(self) -> float:
+        """That of a degree of freedom; 0 where nobody is."""
         degrees = (self.known[:, self.group] > 0) @ (1 - 1 / np.bincount(self.group)[self.group])
-        out = np.divide(
-            self.alone.sum(axis=1), degrees, out=np.zeros(len(degrees)), where=degrees > 0
-        )
-        return np.where(out > 0, np.ldexp(0.75, np.frexp(out)[1]), 0.0)
+        return float(self.alone.sum() / degrees.sum()) if degrees.any() else 0.0
 
     def weight(self, prior: SharesPrior, number: int, unit: int) -> Floats:
-        """That of the prior, ``(children,)``; 0 for children without anybody."""
+        """That of the prior, ``(children,)``: the same for all."""
         mean = self.mean_alone()
-        some = mean > 0
-        out = np.zeros(len(mean))
-        out[some] = prior.weight(number, unit, mean[some])
-        return out
+        return np.full(len(self.known), prior.weight(number, unit, mean) if mean else 0.0)
 
     def deviations(self, value: Floats, precision: Floats) -> Floats:
         """What noisy answers say about the spread: the two sums of the estimate, and the number of

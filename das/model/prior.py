@@ -92,10 +92,10 @@ class SharesPrior(Frozen):
         if not (np.isfinite(self.spread) & (self.spread > 0)).all():
             raise InputError("a spread is not positive", where="prior of shares")
 
-    def weight(self, number: int, unit: int, alone: Array) -> Array:
-        r"""The weight of the distance of a child from its shares in pass ``number``, ``(children,)``,
-        below the given unit. ``alone``: the mean variance of a cell if everybody settled alone."""
-        return np.asarray(1 / (self.spread[number, unit] * alone))
+    def weight(self, number: int, unit: int, alone: float) -> float:
+        r"""The weight of the distance of children from their shares in pass ``number``, below the
+        given unit. ``alone``: the mean variance of a cell if everybody settled alone."""
+        return float(1 / (self.spread[number, unit] * alone))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """For a file; without the level, which follows from the tree."""

@@ -335,22 +335,18 @@ def shared_evenly(family: RefinedFamily) -> NDArray[np.float64]:
 
 
 def pulled(family: RefinedFamily, prior: SharesPrior) -> NDArray[np.float64]:
-    """The weight of each child: its free cells have variances that add up to as much as if
-    everybody settled alone, times the spread; to within a factor of a third."""
-    expected, out = shared_evenly(family), np.zeros(len(family.known))
-    said = family.equations.weight[-1]
-    for c in range(len(out)):
-        variance = degrees = 0.0
+    """The weight of each child. With it the free cells of all children have variances that add up to
+    as much as if everybody settled alone, times the spread."""
+    expected, variance, degrees = shared_evenly(family), 0.0, 0.0
+    for c in range(len(family.known)):
         for g in np.unique(family.group[family.free]):
             here = np.flatnonzero(family.group == g)
             if n := family.known[c, g]:
                 share = expected[c, here] / n
                 variance += float((n * share * (1 - share)).sum())
                 degrees += len(here) - 1
-        if degrees:
-            exact = degrees / (prior.spread[0, 0] * variance)
-            assert 3 / 4 - 1e-9 <= exact / said[c] <= 3 / 2 + 1e-9
-            out[c] = said[c]
+    out = np.full(len(family.known), degrees / (prior.spread[0, 0] * variance))
+    assert np.allclose(family.equations.weight[-1], out)
     return out
 
 
