@@ -149,7 +149,8 @@ class RefinedFamily(Frozen):
     increasing), with the parent's counts ``parent``. Each variable is in the sum ``group``, and the
     children have the sums ``known`` ``(children, groups)``. ``known`` determines all variables that
     are not ``free``. On the ``free`` ones, ``index`` is that of each measured query, and ``chain``
-    that of each link of the chain. ``weight`` and ``rhs`` are those of the least squares."""
+    that of each link of the chain. ``weight`` and ``rhs`` are those of the least squares, and
+    ``answers`` what was measured, where it begins."""
 
     cells: int
     key: Ints
@@ -190,7 +191,9 @@ class RefinedFamily(Frozen):
         known, group, parent = self._sums
         bounds = known.astype(float)
         return children_qp(
-            LayeredGram(list(self.equations.index), self.equations.weight),
+            LayeredGram(
+                list(self.equations.index), self.equations.weight, list(self.equations.answers)
+            ),
             self.equations.rhs,
             None if parent is None else parent.astype(float),
             groups=group,
@@ -365,7 +368,7 @@ class OuterStep(Frozen):
             place = np.minimum(np.searchsorted(answer, there), len(answer) - 1)
             here = usable[others] & (answer[place] == there)
             np.subtract.at(value.T, place[here], fixed[:, others[here]].T)
-            made.add(of, weight, value[:, of] * (of >= 0))
+            made.add(of, weight, value)
         shared = SharedOut.of(known, group[free], None if parent is None else parent[free])
         pull = made.weak()
         if self.prior is not None:

@@ -21,12 +21,14 @@ _WEAK = 1e-2
 @dataclass(frozen=True, eq=False)
 class PassEquations(Frozen):
     """The ``index`` of each query on the variables, and its ``weight`` ``(queries, children)``. The
-    right-hand side is ``rhs`` ``(children, variables)``. ``seen``: what the answers say of the
+    right-hand side is ``rhs`` ``(children, variables)``; ``answers`` are what each query should be,
+    ``(children, answers)``. ``seen``: what the answers say of the
     spread about shares (:meth:`das.estimate.shares.SharedOut.deviations`)."""
 
     index: tuple[Ints, ...]
     weight: Floats
     rhs: Floats
+    answers: tuple[Floats, ...] = ()
     seen: Floats = field(default_factory=lambda: np.zeros(3))
 
     @staticmethod
@@ -44,19 +46,20 @@ class EquationsInMaking:
     able: Mask
 
     def __post_init__(self) -> None:
-        self.index, self.weights = list[Ints](), list[Floats]()
+        self.index, self.weights, self.answers = list[Ints](), list[Floats](), list[Floats]()
         self.rhs, self.own, self.precision = (np.zeros(self.able.shape) for _ in range(3))
 
-    def add(self, of: Ints, weight: Floats, value: Floats) -> None:
-        """A query: the answer ``of`` each variable, or -1, and the weight of each child. ``value``:
-        what was measured of each variable's answer ``(children, variables)``, or 0."""
-        said = weight[:, None] * value
+    def add(self, of: Ints, weight: Floats, answers: Floats) -> None:
+        """A query: the answer ``of`` each variable, or -1, and the weight of each child.
+        ``answers``: what was measured, ``(children, answers)``, or 0."""
+        said = weight[:, None] * answers[:, of] * (of >= 0)
         alone = (np.bincount(of[of >= 0]) == 1)[of] & (of >= 0)
         self.rhs += said
         self.own += said * alone
         self.precision += weight[:, None] * alone
         self.index.append(of)
         self.weights.append(weight)
+        self.answers.append(answers)
 
     def weak(self) -> Floats:
         """A small weight for children that are not measured for each variable by itself,
@@ -73,4 +76,7 @@ class EquationsInMaking:
             self.rhs += pull[:, None] * shared.expected
             self.index.append(np.arange(self.able.shape[1]))
             self.weights.append(pull)
-        return PassEquations(tuple(self.index), np.array(self.weights), self.rhs, seen)
+            self.answers.append(shared.expected)
+        return PassEquations(
+            tuple(self.index), np.array(self.weights), self.rhs, tuple(self.answers), seen
+        )

@@ -44,21 +44,25 @@ def publish(
     if spec.output.report:
         with stages.page("report of the release", out / dhc_page.NAME):
             progress.stage("report of the release", None)
-            certificates = {name: e.certificates for name, e in done.items()}
-            dhc_page.write(
-                out,
-                spec.run.name,
-                opened.spine,
-                counts,
-                certificates,
-                privacy,
-                spec.run.private,
-                spec.universes,
-                own_spine=opened.has_own_spine,
-                shares=any(e.prior is not None for e in done.values()),
-            )
+            _write_page(opened, done, privacy)
     with stages("seal"):
         seal(out, privacy, spec.run.name, LedgerFile(out / "ledger.jsonl").entries.files())
+
+
+def _write_page(opened: OpenedDhc, done: Mapping[str, OuterEstimates], privacy: Document) -> None:
+    spec = opened.spec
+    dhc_page.write(
+        opened.folder,
+        spec.run.name,
+        opened.spine,
+        {name: e.counts for name, e in done.items()},
+        {name: e.certificates for name, e in done.items()},
+        privacy,
+        spec.run.private,
+        spec.universes,
+        own_spine=opened.has_own_spine,
+        shares=any(e.prior is not None for e in done.values()),
+    )
 
 
 def _write_prior(opened: OpenedDhc, done: Mapping[str, OuterEstimates]) -> None:

@@ -35,7 +35,10 @@ unless it is large.
 *Steps* solve :math:`(R D^{-1} R' + V + \tau I_E) z = -\nabla F` by conjugate gradients;
 :math:`\tau`, on exact sums alone, keeps z small while steps come out short. The preconditioner is
 the diagonal and, child by child, the inverse for the coarse queries, :math:`V + A D^{-1} A'` with
-some hundred rows. One product with R takes one addition for each query and variable. Where few
+some hundred rows, and for the largest exact sums, as far as there is room. (Large sums are nearly
+those of coarse queries. With their diagonal alone, the root of a tree takes hundreds of steps.)
+They begin at the noisy answers, if these are given, with the exact sums and the parent met in turn:
+far from these, :math:`[s]_+` bends too much for a step. One product with R takes one addition for each query and variable. Where few
 variables are positive, it uses these alone. A line search finds a point where the derivative along
 z is small. F itself is not needed, so smoothing needs no integral. No step is much larger than the
 multipliers: along directions that change no variable, F is nearly flat.
@@ -62,6 +65,7 @@ from das.solve.smoothing import PositivePart
 
 Array = NDArray[np.float64]
 
+_BALANCED = 3  # rounds in which exact sums and the parent are met in turn, to begin with
 _WIDEST = 3.0  # the first smoothing, in persons of a cell of few
 _SHRINK = 0.3  # what it is multiplied by after a good step,
 _STEADY = 0.01  # where tau is no more than this,
@@ -100,9 +104,10 @@ class _Newton:
         self.tau = _TAU
         self.y = np.zeros(p.rows.size)
         measured = p.rows.of_rows(self.y)[: p.measured]
-        measured[:] = -p.weight * (p.queries @ start)
+        measured[:] = -p.weight * (p.queries @ start if p.answers is None else p.answers)
         self.y[~p.free] = 0.0
         self._settle()
+        self._balance(_BALANCED)
 
     def run(self, tol: float, limit: int) -> tuple[Array, float, float, int]:
         spent = 0
@@ -180,6 +185,16 @@ class _Newton:
         self.answer = PositivePart(
             self.answer.curvature, self.answer.width, smoothing if smoothing > _SHARP else 0.0
         )
+
+    def _balance(self, rounds: int) -> None:
+        """Set the multipliers of exact sums to where these hold, and those of the parent, in turn:
+        each the best there is while the others stay."""
+        p = self.p
+        if p.sums is None or p.parent is None:
+            return
+        for _ in range(rounds):
+            p.rows.of_rows(self.y)[p.measured :] += p.sums.level(self.answer, self.s)
+            self._settle()
 
     def _settle(self) -> None:
         """The potentials, after the multipliers of the parent have been set to where its cells add

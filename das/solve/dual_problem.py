@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from das.solve.contradictions import refuse_contradictions
+from das.solve.exact_sums import ExactSums
 from das.solve.incidence import Incidence, of_index, stacked
 from das.solve.layered import LayeredGram
 from das.solve.parts import Parts
@@ -17,6 +18,7 @@ Mask = NDArray[np.bool_]
 
 # : most answers of the coarse queries, whose second derivatives are inverted child by child,
 _CORE = 256
+_WORK = 3e8  # multiplications for these inverses, where exact sums are among them
 _CORES = 1 << 24  #: and most numbers of these inverses (130 MB)
 # : what holds a sum between bounds near its last value, in typical curvatures of one of its cells
 _SLACK = 0.01
@@ -61,6 +63,10 @@ class DualProblem:
             stacked([self.queries, groups], self.cells), self.children, self.parts
         )
         self._multipliers(groups)
+        self._nearby()
+        of_rows = self.rows.of_rows
+        exact = np.asarray(of_rows(self.exact)[self.measured :], dtype=bool)
+        self.sums = ExactSums.of(groups, of_rows(self.held)[self.measured :], exact)
 
     def _able(self, support: Mask | None, groups: csr_array) -> Mask:
         able = np.ones((self.cells, self.children), dtype=bool)
@@ -87,9 +93,11 @@ class DualProblem:
         self.queries = stacked([found[q][0] for q in order], self.cells)
         sizes = np.array([found[q][0].shape[0] for q in order], dtype=np.intp)
         self.weight = np.repeat(weight[order], sizes, axis=0)
+        self.answers: Array | None = None
+        if gram.answers:
+            self.answers = np.concatenate([_several(gram, q) for q in order])
         most = min(_CORE, int(np.sqrt(_CORES / self.children)))
         self.core = int(sizes[np.cumsum(sizes) <= most].sum())
-        self.core_of_cell = self.queries[: self.core].T.tocsr()
         if (bad := (curvature <= 0) & self.able).any():
             cell, child = np.argwhere(bad)[0]
             raise ValueError(
@@ -129,6 +137,17 @@ class DualProblem:
         self.measured = measured
         self.exact = self.free & (self.inverse == 0)
 
+    def _nearby(self) -> None:
+        """``near``: the rows whose second derivatives are inverted together, child by child: the
+        coarse queries and, as far as there is room, the exact sums of the most variables."""
+        exact = self.rows.of_rows(self.exact)[self.measured :].any(axis=1)
+        size = np.diff(self.rows.rows.indptr)[self.measured :]
+        room = int(min((_WORK / self.children) ** (1 / 3), (_CORES / self.children) ** 0.5))
+        first = np.argsort(-np.where(exact, size, 0), kind="stable")
+        some = first[: max(0, min(room - self.core, int(exact.sum())))] if self.core else first[:0]
+        self.near = np.concatenate([np.arange(self.core), self.measured + np.sort(some)])
+        self.near_of_cell = self.rows.rows[self.near].T.tocsr()
+
     def sums_wanted(self, y: Array, centre: Array, smoothing: float) -> tuple[Array, Array]:
         r"""What each sum should be at the multipliers ``y``, and the negative slopes of that: exact
         sums their own; one between bounds ``centre - y/stiff``, clipped to them, with the corners
@@ -156,6 +175,12 @@ class DualProblem:
     def bounds(self) -> tuple[Array, Array]:
         """The bounds as they are given, ``(groups, children)``."""
         return self.lower, self.upper
+
+
+def _several(gram: LayeredGram, query: int) -> Array:
+    """What the answers of several cells should be, ``(answers, children)``."""
+    index, answers = gram.index[query], np.asarray(gram.answers[query], dtype=float)
+    return answers.T[np.bincount(index[index >= 0], minlength=answers.shape[1]) > 1]
 
 
 def _bounds(p: ChildrenQP, children: int, groups: int) -> tuple[Array, Array]:

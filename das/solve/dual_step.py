@@ -68,21 +68,22 @@ class NewtonSystem:
     def _near(self, r: Array) -> Array:
         out = r / self.diagonal
         if self.core is not None:
-            rows = self.p.rows.of_rows(r)[: self.p.core]
-            self.p.rows.of_rows(out)[: self.p.core] = np.einsum("cab,bc->ac", self.core, rows)
+            rows = self.p.rows.of_rows(r)[self.p.near]
+            both = np.matmul(self.core, rows.T[:, :, None])[:, :, 0].T
+            self.p.rows.of_rows(out)[self.p.near] = both
         out[~self.p.free] = 0.0
         return out
 
     def _core(self) -> Array:
         """For each child, the inverse for the coarse queries: ``(children, core, core)``."""
-        p, n = self.p, self.p.core
-        rows = p.core_of_cell[self.cell]
+        p, n = self.p, len(self.p.near)
+        rows = p.near_of_cell[self.cell]
         columns = rows.indices + np.repeat(self.child * n, np.diff(rows.indptr))
         some = csr_array((rows.data, columns, rows.indptr), shape=(len(self.cell), n * p.children))
         both = (some.T @ (some * self.slope[:, None])).tocoo()
         row, column = both.coords
         blocks = np.zeros((p.children, n, n))
         blocks[row // n, row % n, column % n] = both.data
-        bend = p.rows.of_rows(self.bend)[:n].T
+        bend = p.rows.of_rows(self.bend)[p.near].T
         blocks[:, np.arange(n), np.arange(n)] += bend
         return np.asarray(np.linalg.inv(blocks), dtype=np.float64)

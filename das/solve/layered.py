@@ -24,11 +24,13 @@ Index = NDArray[np.intp]
 @dataclass(frozen=True, eq=False)
 class LayeredGram:
     """``index`` of each query is the number of each cell's answer, ``(cells,)``, or -1 where it is
-    in none; ``weight`` ``(queries, children)``.
+    in none; ``weight`` ``(queries, children)``. ``answers``, if they are known, are what each query
+    should be, ``(children, answers)``: where to begin. The solution does not depend on them.
     """
 
     index: Sequence[Index]
     weight: Array
+    answers: Sequence[Array] = ()
 
     def __post_init__(self) -> None:
         weight = np.asarray(self.weight, dtype=float)
@@ -43,6 +45,8 @@ class LayeredGram:
             raise ValueError(
                 "weights must be (queries, children), none negative, and there must be some query"
             )
+        if len(self.answers) not in (0, len(self.index)):
+            raise ValueError("answers must be those of every query, or none")
         if any(
             np.ndim(i) != 1 or len(i) != self.cells or np.min(i, initial=0) < -1 for i in self.index
         ):

@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from das.errors import InfeasibleError
 from das.model.solution import Solution, Status
 from das.solve import ChildrenQP, LayeredGram, children_qp, children_qps, dual_problem
 from das.solve.dual_gap import Gap
 from das.solve.dual_problem import DualProblem
+from das.solve.exact_sums import ExactSums
+from das.solve.smoothing import PositivePart
 from tests.solve.oracle_qp import Problem, clarabel_qp, enumerated_qp, partition
 from tests.solve.test_children import check
 
@@ -389,3 +392,39 @@ def test_sums_that_contradict_only_together_are_not_called_optimal() -> None:
     )
     assert s.status is Status.INACCURATE
     assert s.residual > 0.1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_where_it_begins_does_not_change_the_solution(seed: int) -> None:
+    """Answers that are given are near, or anything."""
+    rng = np.random.default_rng(seed)
+    gram, p = layered(rng, rows="exact", people=400)
+    expected = solve(gram, p, tol=1e-9)
+    for size in (1.0, 1e3):
+        answers = [rng.normal(0, size, (len(p.rhs), i.max() + 1)) for i in gram.index]
+        found = solve(LayeredGram(gram.index, gram.weight, answers), p, tol=1e-9)
+        assert found.status is Status.OPTIMAL
+        np.testing.assert_allclose(found.x, expected.x, atol=2e-2)
+    with pytest.raises(ValueError, match="answers must be those of every query"):
+        LayeredGram(gram.index, gram.weight, answers[:1])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.5, 3.0])
+def test_exact_sums_hold_after_their_shift(smoothing: float) -> None:
+    """Those that are exact; the others, and groups without a variable, stay."""
+    rng = np.random.default_rng(1)
+    rows = csr_array((np.arange(4)[:, None] == partition(rng, 12)[None, :] % 3).astype(float))
+    total = rng.integers(1, 9, (4, 5)).astype(float)
+    exact = rng.random((4, 5)) < 0.8
+    sums = ExactSums.of(rows, total, exact)
+    assert sums is not None
+    s = rng.normal(0, 4, (12, 5))
+    s[rows[[0]].toarray()[0] > 0, 0] = -np.inf  # a child that can have nobody there
+    answer = PositivePart(np.full((12, 1), 0.3), np.ones((12, 1)), smoothing)
+    shift = sums.level(answer, s)
+    found = rows @ answer.of(s + rows.T @ shift)
+    there = exact & (rows @ np.isfinite(s) > 0)
+    np.testing.assert_allclose(found[there], total[there], rtol=1e-7)
+    assert there.any()
+    assert not shift[~there].any()
+    assert ExactSums.of(csr_array(np.ones((2, 12))), total[:2], exact[:2]) is None
