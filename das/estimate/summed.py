@@ -28,9 +28,9 @@ _KEPT = 1 << 21
 
 
 class PassingSums:
-    """What the places of a level add up of some query at one depth of the tree, while units of that
-    depth are read for this level or another: values ``(places, answers)``, variances and numbers of units
-    ``(places,)``. Each unit is added once, however often it is read."""
+    """The sums of one query over one depth of the tree, for each place of a level. Units are added
+    while they are read for this level or another, each once, however often it is read. ``values``
+    ``(places, answers)``, variances and numbers of units ``(places,)``."""
 
     def __init__(self, cover: Cover, depth: int, places: int, answers: int) -> None:
         here = cover.depth == depth
