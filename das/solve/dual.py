@@ -35,11 +35,12 @@ unless it is large.
 *Steps* solve :math:`(R D^{-1} R' + V + \tau I_E) z = -\nabla F` by conjugate gradients;
 :math:`\tau`, on exact sums alone, keeps z small while steps come out short. The preconditioner is
 the diagonal and, child by child, the inverse for the coarse queries, :math:`V + A D^{-1} A'` with
-some hundred rows, and for the largest exact sums, as far as there is room. (Large sums are nearly
-those of coarse queries. With their diagonal alone, the root of a tree takes hundreds of steps.)
-They begin at the noisy answers, if these are given, with the exact sums and the parent met in turn:
-far from these, :math:`[s]_+` bends too much for a step. One product with R takes one addition for each query and variable. Where few
-variables are positive, it uses these alone. A line search finds a point where the derivative along
+some hundred rows. As far as there is room, the largest exact sums are among these rows: they are
+nearly sums of coarse queries, and with their diagonal alone the root of a tree takes hundreds of
+steps. The multipliers begin at the noisy answers, if these are given, and then exact sums and the
+parent are met in turn. Far from there :math:`[s]_+` bends too much for a step. One product with R
+takes one addition for each query and variable. Where few variables are positive, it uses these
+alone. A line search finds a point where the derivative along
 z is small. F itself is not needed, so smoothing needs no integral. No step is much larger than the
 multipliers: along directions that change no variable, F is nearly flat.
 

@@ -244,7 +244,7 @@ def _moved(value: list[int]) -> list[int]:
     ],
 )
 def test_what_contradicts_itself_or_the_schema_is_refused(
-    some: Path, level: str, change: Callable[[pd.DataFrame], None], says: str
+    some: Path, level: str, change: Callable[[Rows], Rows], says: str
 ) -> None:
     altered(some, level, change)
     with pytest.raises((InputError, ReleaseError), match=says):

@@ -38,7 +38,9 @@ def written(
                 "*" if g.is_total else "detailed" if name == "detailed" else g.attribute
                 for g in query.groupings
             ]
-            row = dict(zip(("hhgq", "votingage", "hispanic", "cenrace"), words, strict=True))
+            row: dict[str, Any] = dict(
+                zip(("hhgq", "votingage", "hispanic", "cenrace"), words, strict=True)
+            )
             row |= {"geocode": code, "query_name": f"{name}_dpq", "variance": 2.0 + unit}
             rows.append(row | {"value": answers[name][unit].tolist()})
     order = rng.permutation(len(rows)).tolist()
