@@ -88,7 +88,7 @@ def estimate(
 
     The input is a release of ours, or measurement files in the Bureau's layout
     (US.parquet/DPQuery/..., State.parquet/...): redistricting persons or housing units, or persons
-    of the DHC. Such files need nothing else: spine, variances and constraints are read from them, and written with the result. The
+    of the DHC, or both together (--with). Such files need nothing else: spine, variances and constraints are read from them, and written with the result. The
     files of some states are enough: levels above parts that are missing are left out, with a note.
 
     The output is a complete release with the original's measurements (linked, where the disk can),

@@ -50,7 +50,7 @@ def dhc(small: SmallCensus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def redistricting(
     small: SmallCensus, root: Path, counties: tuple[str, ...] = COUNTIES, times: int = 1
 ) -> Path:
-    """Measurements of the same persons; of so many ``times`` as many."""
+    """Measurements of the same persons; ``times``: their number is multiplied by it."""
     codes = (np.array([counties[0][:3]]), np.array(counties))
     spine, rng = Spine(("State", "County"), codes, small.spine.parent), np.random.default_rng(3)
     for level, histogram in small.redistricting.upward(small.spine).items():
@@ -205,8 +205,7 @@ def test_published_counts_are_as_near_as_the_dhc(small: SmallCensus, opened: Ope
     """The redistricting files alone are off by about 100."""
     (u,) = opened.after.universes
     query = PL94.query("hispanic")
-    truth = query.answer(small.redistricting.dense())
-    off = opened.published(u).answer(query) - truth
+    off = opened.published(u).answer(query) - query.answer(small.redistricting.dense())
     assert np.abs(off).max() < 6 * (2 * 32.3) ** 0.5
     assert verify.check(opened.folder)
 

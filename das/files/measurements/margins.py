@@ -1,6 +1,6 @@
 r"""Measurements of the same answers from another publication, and the file that keeps them.
 
-``margins.parquet``, beside the tree of the measurements, has a row for each unit, query and
+``margins.parquet``, next to the tree of the measurements, has a row for each unit, query and
 measurement: ``level``, ``geocode``, ``query_name`` (of this schema), ``measured_as`` (the query
 that was measured, whose answers are summed), ``value`` (whole numbers) and ``variance`` (of the
 worst answer). The publisher's own measurements stay as they are in their files.

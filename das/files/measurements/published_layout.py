@@ -15,7 +15,7 @@ them (:mod:`das.files.measurements.published_codes`).
 NaN, infinity or 0). A unit without any answer is not measured and has no row; ``spine.parquet`` in
 the folder of the measurements then says so.
 
-*Other measurements* of the same persons, those of the DHC, are kept beside the files' own
+*Other measurements* of the same persons, those of the DHC, are kept next to the files' own
 (:mod:`das.files.measurements.published_together`).
 
 *Constraints.* The bounds of the dwelling groups at the lowest level, and totals. The totals are

@@ -47,7 +47,7 @@ SAME = {"US": 0, "State": 3, "County": 8}
 def write_margins(
     folder: Path, root: Path, tree: MeasuredSpine, notes: list[str], progress: Progress
 ) -> Literal[False, "unknown"]:
-    """Write beside the redistricting measurements of a ``tree``, in ``root``, what the DHC's files
+    """Write next to the redistricting measurements of a ``tree``, in ``root``, what the DHC's files
     under ``folder`` measured of the same units; ``notes`` then says so. Returns whether the DHC's
     noise was seeded.
 
@@ -188,5 +188,5 @@ def _rows(
                 where="--with",
                 remedy="give files of the same census",
             )
-        code = spine.geocodes(level)[unit]
-        yield MarginRow(level, str(code), query.name, margin.of.name, values, noise)
+        code = spine.code(level, unit)
+        yield MarginRow(level, code, query.name, margin.of.name, values, noise)

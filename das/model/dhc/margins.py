@@ -77,7 +77,7 @@ class MarginOfQuery(Frozen):
 
 def finest(measured: Mapping[str, float], of: Query, variance: float) -> MarginOfQuery | None:
     """The redistricting query that a query of the DHC counts for, of those that are ``measured``
-    with the variances given: one of which no finer is a margin of it. If there are several, that
+    with the variances given: one such that no finer one is a margin, too. If there are several, that
     with the largest gain, the variance measured over the margin's.
 
     >>> found = finest({"total": 1.0, "hispanic": 9.0}, DHCP.query("hispanic * sex"), 32.0)
