@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a folder for the runs, used again if there")
-    parser.add_argument("--separate", action="store_true", help="without the skeleton")
+    parser.add_argument("--joint", action="store_true", help="with the skeleton")
     given = parser.parse_args()
     figures = Figures("linked")
     for county in given.counties:
@@ -68,7 +68,7 @@ def main() -> None:
                 folder.mkdir(parents=True, exist_ok=True)
                 _runs(_of_county(data, county, folder), folder, seed)
                 each = partial(figures, county=county, seed=seed)
-                options = LinkOptions(skeleton=not given.separate)
+                options = LinkOptions(skeleton=given.joint)
                 _measure(each, folder, given.workers, options)
 
 

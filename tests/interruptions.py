@@ -42,6 +42,7 @@ from das.files.run.staged import opened as opened_engine
 from das.model.confidential import Confidential
 from das.model.dhc import strategy
 from das.model.histogram import Histogram
+from das.model.measured_spine import MeasuredSpine
 from das.model.sparse_measurement import SparseSource
 from das.noise import entropy
 from das.release.dhc import open_dhc
@@ -458,9 +459,9 @@ class Dhc:
         fixed = {
             u.name: _answers(u, lowest[u.name]) for u in chosen.universes if u.rests_on is None
         }
-        return PreparedDhc(
-            chosen, dhc_small.tree(), fixed, {k: Confidential(h) for k, h in lowest.items()}, ()
-        )
+        spine, true = dhc_small.tree(), {k: Confidential(h) for k, h in lowest.items()}
+        trees = {name: MeasuredSpine.of(spine) for name in lowest}
+        return PreparedDhc(chosen, spine, trees, fixed, true, (), ())
 
     def begin(self, out: Path) -> None:
         dhc_measuring.begin(self.prepared, RunDirectory(out))

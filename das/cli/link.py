@@ -35,9 +35,9 @@ from das.release.linking import AFTER, BEFORE, LinkOptions, link_release
     help="Replicates to link for the errors of averages. Each takes as long as the estimation.",
 )
 @click.option(
-    "--separate",
+    "--joint",
     is_flag=True,
-    help="Take householders as each file has them, instead of estimating both files together.",
+    help="Estimate householders from both files together first. Takes about twice as long.",
 )
 @run_options
 @answering
@@ -48,7 +48,7 @@ def link(
     csv: bool,
     no_tables: bool,
     replicates: int,
-    separate: bool,
+    joint: bool,
     workers: int,
     quiet: bool,
 ) -> CommandAnswer:
@@ -57,7 +57,7 @@ def link(
     Reads a RUN or release, and costs no budget. Writes persons, households and group
     quarters that agree with each other, and the files of the DHC that follow from them. No
     household is a real one."""
-    options = LinkOptions(number, csv, not no_tables, replicates, not separate)
+    options = LinkOptions(number, csv, not no_tables, replicates, joint)
     with Live(quiet) as progress:
         found = link_release(release_of(release), out, options, workers=workers, progress=progress)
     return CommandAnswer(found, lambda: _print(found, out))

@@ -71,7 +71,7 @@ class LinkOptions:
     csv: bool = False
     tables: bool = True
     replicates: int = 0
-    skeleton: bool = True
+    skeleton: bool = False
 
     def __post_init__(self) -> None:
         if self.number < 0 or self.replicates < 0:

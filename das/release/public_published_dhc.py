@@ -23,7 +23,6 @@ from das.model.kinds import PERSONS
 from das.model.redundant import RedundantMeasurements
 from das.model.sparse_measurement import SparseSource
 from das.release import on_demand_rows
-from das.release.dhc import SPEC
 from das.release.estimating import certificates_json
 from das.release.measured_rows import RowOptions
 from das.release.persons_publishing import publish
@@ -31,6 +30,7 @@ from das.release.persons_replicates import PersonsReplicates
 from das.release.public_dhc import PublicDhc
 from das.release.publications import Recomputation
 from das.release.published_dhc import (
+    SPEC,
     OpenedPublishedDhc,
     RecordedAnswers,
     open_published_dhc,

@@ -54,7 +54,6 @@ from das.model.kinds import PERSONS
 from das.model.limits import NO_LIMIT
 from das.model.sparse_measurement import RecordingSource, SparseSource
 from das.model.spine import Spine
-from das.release.dhc import SPEC, SPINE
 from das.spec import of_kind
 from das.spec.dhc import DhcUniverse
 from das.spec.parse import load
@@ -62,6 +61,7 @@ from das.spec.published import UNMEASURED
 from das.spec.published_dhc import PublishedDhcSpec
 
 Ints = NDArray[np.int64]
+SPEC, SPINE = "spec.toml", "spine.parquet"
 
 
 @dataclass(frozen=True, eq=False)

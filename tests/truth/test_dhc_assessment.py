@@ -52,7 +52,7 @@ def test_files_hold_what_was_found(tmp_path: Path, private: bool) -> None:
     assert all((COLUMN in p.read_text()) != private for p in folder.iterdir())
     page = dhc_errors_html(
         errors.figures,
-        {"name": "r", "schema": "dhcp", "private": private, "apart": False},
+        {"name": "r", "schema": "dhcp", "private": private, "own_spine": False},
         errors.odd,
         errors.queries,
     )
