@@ -111,6 +111,7 @@ def test_each_query_counts_for_the_finest() -> None:
         assert found is not None
         assert found.query.name == wanted
     assert finest({"cenrace": 1.0}, of, 10.0) is None
+    assert finest({"total": 1.0}, of, 10.0) is None  # 12 answers of ten times the variance
 
 
 # --- what is pooled

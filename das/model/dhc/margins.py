@@ -29,6 +29,8 @@ from das.model.query import Query
 from das.model.redistricting import PL94
 
 Ints = NDArray[np.int64]
+#: A margin with a smaller gain takes less than a hundredth off a variance, and is left out.
+LEAST = 0.01
 #: The redistricting cell of each of the DHC's cells.
 _FIXED = DHCP.query(PERSONS_FIXED)
 
@@ -48,7 +50,7 @@ class MarginOfQuery(Frozen):
 
         >>> found = MarginOfQuery.between(PL94.query("hispanic"), DHCP.query("hispanic * sex"))
         >>> found.answer, found.terms
-        (array([0, 0, 1, 1]), 2)
+        (array([0, 1, 0, 1]), 2)
         >>> MarginOfQuery.between(PL94.query("cenrace"), DHCP.query("hispanic * sex")) is None
         True
         """
@@ -78,7 +80,7 @@ class MarginOfQuery(Frozen):
 def finest(measured: Mapping[str, float], of: Query, variance: float) -> MarginOfQuery | None:
     """The redistricting query that a query of the DHC counts for, of those that are ``measured``
     with the variances given: one such that no finer one is a margin, too. If there are several, that
-    with the largest gain, the variance measured over the margin's.
+    with the largest gain, the variance measured over the margin's. Nothing where that is small.
 
     >>> found = finest({"total": 1.0, "hispanic": 9.0}, DHCP.query("hispanic * sex"), 32.0)
     >>> found.query.name
@@ -90,7 +92,9 @@ def finest(measured: Mapping[str, float], of: Query, variance: float) -> MarginO
         for m in found
         if not any(o.query.answers > m.query.answers and m.query.sums(o.query) for o in found)
     ]
-    return max(finer, key=lambda m: measured[m.query.name] / (m.terms * variance), default=None)
+    gains = [measured[m.query.name] / (m.terms * variance) for m in finer]
+    best = max(gains, default=0.0)
+    return finer[gains.index(best)] if best >= LEAST else None
 
 
 def _by_group(level: Ints, fine: Grouping) -> Ints | None:
