@@ -5,7 +5,7 @@ Without ``--at``: the test set of census-bluedown (12,000 persons in the Bureau'
 truth). Both methods, without and with the totals of states, and some of the parts. Errors are mean
 absolute ones of published counts on the measured tree. Bars: those of ``accuracy.csv`` beside the
 files plus 5 %; of full information with totals, the L1 error of BlueDown for states, counties and
-tracts.
+tracts. And what the DHC's measurements add (:mod:`benchmarks.together`).
 
 With ``--at FOLDER``: the answers that are known of the Bureau's files
 (:mod:`benchmarks.known_answers`)."""
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import Figures, no_data, shared_data
 from benchmarks.known_answers import answers
+from benchmarks.together import together
 from das.files.measurements import outside_totals
 from das.files.measurements.outside import NOTHING, Outside
 from das.model.codes import encoded
@@ -55,6 +56,7 @@ def main() -> None:
     if asked.at is not None:
         answers(asked.at, say)
         return
+    together(say)
     if (truth := shared_data(TRUTH)) is None:
         say.skipped("bluedown", no_data(TRUTH))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,15 @@ from das.release.public_counts import AFTERWARDS
         " places, and areas such as cities, for files in the Bureau's layout; repeatable."
     ),
 )
+@click.option(
+    "--with",
+    "dhc",
+    type=PATH,
+    help=(
+        "Measurements of the DHC's persons of the same states, in the Bureau's layout, for"
+        " redistricting persons in that layout: both are pooled, for states and counties."
+    ),
+)
 @run_options
 @answering
 def estimate(
@@ -78,7 +88,7 @@ def estimate(
 
     The input is a release of ours, or measurement files in the Bureau's layout
     (US.parquet/DPQuery/..., State.parquet/...): redistricting persons or housing units, or persons
-    of the DHC. Such files need nothing else: spine, variances and constraints are read from them, and written with the result. The
+    of the DHC, or both together (--with). Such files need nothing else: spine, variances and constraints are read from them, and written with the result. The
     files of some states are enough: levels above parts that are missing are left out, with a note.
 
     The output is a complete release with the original's measurements (linked, where the disk can),
@@ -101,9 +111,13 @@ def _print(outcome: Outcome) -> None:
         click.echo(f"  {sentence}")
 
 
-def _outside(totals: Path | None, published: tuple[Path, ...], progress: Progress) -> Outside:
+def _outside(
+    totals: Path | None, published: tuple[Path, ...], dhc: Path | None, progress: Progress
+) -> Outside:
     """What is known of places besides the measurements."""
-    given = None if totals is None else outside_totals.read(totals)
+    given, known = None if totals is None else outside_totals.read(totals), NOTHING
     if published:
-        return Outside.of_published(published_pl94.read(published, progress=progress), given)
-    return NOTHING if given is None else Outside(given)
+        known = Outside.of_published(published_pl94.read(published, progress=progress), given)
+    elif given is not None:
+        known = Outside(given)
+    return known if dhc is None else replace(known, dhc=dhc)

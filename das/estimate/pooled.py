@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.level_bounds import LevelBounds
-from das.model.measurement import Measurement, Measurements, MeasurementSource, PooledMeasurement
+from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -216,7 +216,7 @@ class PooledSource:
         out, variance = own.values.astype(np.float64), own.variance.copy()
         out[pooled] = values[pooled] / precision[pooled, None]
         variance[pooled] = 1.0 / precision[pooled]
-        return PooledMeasurement(level, query, start, out, variance)
+        return Measurement(level, query, start, out, variance)
 
     def part(self, level: str, start: int, stop: int) -> MeasurementSource:
         own, here = (

@@ -38,7 +38,7 @@ class PassingSums:
         self._left = np.ones(len(self._unit), dtype=bool)
         order = np.argsort(self._unit, kind="stable")
         self._unit, self._place = self._unit[order], self._place[order]
-        self.values = np.zeros((places, answers), dtype=np.int64)
+        self.values: NDArray[Any] = np.zeros((places, answers), dtype=np.int64)
         self.variance, self.asked = np.zeros(places), np.zeros(places, dtype=np.int64)
 
     @property
@@ -54,6 +54,7 @@ class PassingSums:
         at = at[self._left[at]]
         self._left[at] = False
         place, row = self._place[at], self._unit[at] - m.start
+        self.values = self.values.astype(np.result_type(self.values, m.values), copy=False)
         _add(self.values, place, m.values[row])
         _add(self.variance, place, m.variance[row])
         _add(self.asked, place, np.ones(len(at), dtype=np.int64))
@@ -136,7 +137,7 @@ class SummedSource:
         nobody, and no measurement."""
         cover = self._covers[level].some(units)
         alone = len(cover.unit) == len(units)  # each is one unit of the tree, or some are none
-        values: Ints | None = None
+        values: NDArray[Any] | None = None
         variance, asked = np.zeros(len(units)), np.zeros(len(units), dtype=np.int64)
         for depth, name in enumerate(self.tree.spine.levels):
             if query not in self.source.queries(name):
@@ -157,6 +158,7 @@ class SummedSource:
                 else:
                     if values is None:
                         values = np.zeros((len(units), m.values.shape[1]), dtype=np.int64)
+                    values = values.astype(np.result_type(values, m.values), copy=False)
                     _add(values, place[some], m.values[at])
                 _add(variance, place[some], m.variance[at])
                 _add(asked, place[some], np.ones(len(some), dtype=np.int64))
@@ -191,7 +193,7 @@ def _add(to: NDArray[Any], at: Ints, what: NDArray[Any]) -> None:
         to[_slice(at)] += what
     elif what.ndim == 1:
         np.add.at(to, at, what)
-    else:  # rows of whole numbers, by the sums of each place
+    else:  # rows, by the sums of each place
         order = np.argsort(at, kind="stable")
         first = np.flatnonzero(np.diff(at[order], prepend=-1))
         to[at[order[first]]] += np.add.reduceat(what[_slice(order)], first, axis=0)

@@ -13,6 +13,7 @@ from das.errors import ReleaseError, UserError
 from das.files.measurements import published_layout
 from das.files.measurements.outside import NOTHING, Outside
 from das.files.measurements.published_files import first
+from das.files.measurements.published_together import check_redistricting
 from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked
 from das.model.schemas import SCHEMAS
@@ -81,13 +82,16 @@ def _half(release: Path, outside: Outside) -> PublicHalf:
     known outside of it is for files without our own."""
     if published_layout.is_published(release):
         found = first(release)
+        if outside.dhc is not None and found is not None:
+            check_redistricting(found[0].name, release)
         if found is not None and found[0].name == SCHEMAS["dhcp"].name:
             return cast(PublicHalf, PublicPublishedDhc(outside))
         return cast(PublicHalf, PublicCounts(outside))
     if outside != NOTHING:
         raise UserError(
-            "totals and names are given, but this is a release, which has its own",
+            "totals, names or other measurements are given, but this is a release, which has its"
+            " own",
             where=release,
-            remedy="leave out --totals and --published",
+            remedy="leave out --totals, --published and --with",
         )
     return publication_of(release)

@@ -16,6 +16,7 @@ from das import spec as specification
 from das.accounting.document import NAME, Document
 from das.errors import ReleaseError
 from das.estimate.summed import SummedSource
+from das.files.measurements import margins
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
 from das.files.release import areas as areas_file
@@ -107,17 +108,14 @@ class OpenedRelease:
 
     @cached_property
     def _sources(self) -> dict[str, NmfReader]:
-        folder, private = self.folder, self.after.private
-        return {
-            name: NmfReader(
-                run_directory.nmf_folder(folder, name),
-                tree.spine,
-                tree.measured,
-                self.part,
-                private=private,
+        private, out = self.after.private, {}
+        for u in self.after.universes:
+            root, tree = run_directory.nmf_folder(self.folder, u.name), self.trees[u.name]
+            elsewhere = margins.read(root / margins.NAME, tree.spine, u.schema, private)
+            out[u.name] = NmfReader(
+                root, tree.spine, tree.measured, self.part, private=private, elsewhere=elsewhere
             )
-            for name, tree in self.trees.items()
-        }
+        return out
 
     @cached_property
     def _stated(self) -> Document:

@@ -7,7 +7,7 @@ measured have no rows: their answers are zeros of infinite variance."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from das.errors import ReleaseError
 from das.files import codes as texts
 from das.files import numbers
+from das.files.measurements.margins import NONE, Margins
 from das.files.measurements.nmf import folders
 from das.files.measurements.nmf_file import (
     NmfFile,
@@ -46,7 +47,7 @@ class NmfReader:
     For a ``subtree`` (0: the upper tree), ``spine`` is its own. Only files with its number in their
     names are read: those of the levels that it is responsible for
     (:meth:`das.model.subtrees.Subtrees.levels`). With ``private``, files marked as seeded are
-    refused."""
+    refused. What was measured ``elsewhere`` of the same answers is pooled with them."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class NmfReader:
         subtree: int | None = None,
         *,
         private: Private = False,
+        elsewhere: Margins = NONE,
     ) -> None:
         self.root, self.spine, self.subtree, self._measured, self.private = (
             Path(root),
@@ -65,6 +67,7 @@ class NmfReader:
             private,
         )
         self._levels: dict[str, NmfLevelFiles] = {}
+        self.elsewhere = elsewhere
 
     def queries(self, level: str) -> tuple[str, ...]:
         """Those that units of a level are measured with: none where none is."""
@@ -84,9 +87,14 @@ class NmfReader:
         last = max([stop, *(f.last + 1 for f in files)])
         depth = self.spine.index(level)
         codes, increase = self.spine.codes[depth][first:last], self.spine.orders[depth] is None
+        measured, elsewhere = held.measured[first:last], self.elsewhere.part(level, first, last)
         return NmfPart(
-            self.root, level, first, codes, increase, held.measured[first:last], held.answers, files
+            self.root, level, first, codes, increase, measured, held.answers, files, elsewhere
         )
+
+    def measured(self, level: str) -> NDArray[np.bool_]:
+        """Which units of a level are measured, ``(units,)``."""
+        return self._level(level).measured
 
     def constraints(self, level: str) -> dict[str, tuple[str, NDArray[np.int64]]]:
         """Constraint rows of a level: name -> (sign, bounds of shape (units, answers))."""
@@ -187,6 +195,7 @@ class NmfPart:
     measured: NDArray[np.bool_]
     answers: Mapping[str, int]
     files: tuple[NmfFile, ...]
+    elsewhere: Margins = field(default_factory=Margins)
 
     @cached_property
     def _order(self) -> NDArray[np.int64] | None:
@@ -198,7 +207,8 @@ class NmfPart:
 
     def part(self, level: str, start: int, stop: int) -> NmfPart:
         self._check(level)
-        return replace(self, files=tuple(f for f in self.files if f.may_hold(start, stop)))
+        files = tuple(f for f in self.files if f.may_hold(start, stop))
+        return replace(self, files=files, elsewhere=self.elsewhere.part(level, start, stop))
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
         self._check(level)
@@ -237,7 +247,7 @@ class NmfPart:
                 where=self.root,
                 remedy=_LOST,
             )
-        return Measurement(level, query, start, values, variance)
+        return self.elsewhere.pooled(Measurement(level, query, start, values, variance))
 
     def _check_times(self, query: str, start: int, times: NDArray[np.int64]) -> None:
         """Every unit that is measured has one row, any other has none."""

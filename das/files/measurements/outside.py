@@ -1,5 +1,5 @@
-"""What is known of places outside of published measurement files: totals, names, and areas of
-blocks, such as cities.
+"""What is known of places outside of published measurement files: totals, names, areas of blocks,
+such as cities, and other measurements.
 
 Measurement files say codes alone. The redistricting files (P.L. 94-171) of the same states say what
 places are called and which blocks make them up."""
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,13 @@ from das.model.states import state_names
 @dataclass(frozen=True, eq=False)
 class Outside(Frozen):
     """``totals`` of states; ``fields``: geographic codes of some blocks, ``(blocks,)``, as
-    :class:`das.model.records.Blocks` has them; ``names`` of places by field."""
+    :class:`das.model.records.Blocks` has them; ``names`` of places by field; ``dhc``: files of the
+    DHC's persons (:mod:`das.files.measurements.published_together`)."""
 
     totals: OutsideTotals = field(default_factory=OutsideTotals)
     fields: Mapping[str, Codes] = field(default_factory=dict)
     names: Mapping[str, Names] = field(default_factory=dict)
+    dhc: Path | None = None
 
     @staticmethod
     def of_published(found: CountsByBlock, totals: OutsideTotals | None = None) -> Outside:

@@ -15,6 +15,9 @@ them (:mod:`das.files.measurements.published_codes`).
 NaN, infinity or 0). A unit without any answer is not measured and has no row; ``spine.parquet`` in
 the folder of the measurements then says so.
 
+*Other measurements* of the same persons, those of the DHC, are kept next to the files' own
+(:mod:`das.files.measurements.published_together`).
+
 *Constraints.* The bounds of the dwelling groups at the lowest level, and totals. The totals are
 those of the lowest level whose totals are all known, of each unit or of each place in several parts
 (:mod:`das.files.measurements.published_constraints`).
@@ -44,9 +47,10 @@ from das.files.measurements.outside import NOTHING, Outside
 from das.files.measurements.published_branches import ROOT, whole_levels
 from das.files.measurements.published_codes import tabulation
 from das.files.measurements.published_constraints import constraints_of
-from das.files.measurements.published_files import AGAIN, first, folders, scan
+from das.files.measurements.published_files import AGAIN, PublishedLevel, first, folders, scan
 from das.files.measurements.published_measured import LevelMeasured, measurements, noted
 from das.files.measurements.published_sums import MeasuredTotals
+from das.files.measurements.published_together import write_margins
 from das.files.measurements.published_tree import spine_of
 from das.files.release import areas as areas_file
 from das.files.release import measured_spine as tree_file
@@ -127,10 +131,7 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
     notes = [UNSTATED] if private else []
     levels = whole_levels(levels, notes)
     spine = spine_of(levels, folder)
-    given = outside.totals.constraint(spine) if schema.dwelling is not None else None
-    constraints = constraints_of(schema, spine, levels, notes, given)
-    if given is not None:
-        notes.append(f"totals of states are from {outside.totals.source}, and exact")
+    constraints = _constraints(schema, spine, levels, notes, outside)
     measured = [LevelMeasured.of(schema, level) for level in levels]
     universe = kind_with(schema).name
     root = run_directory.nmf_folder(draft, universe)
@@ -144,8 +145,10 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
         if not what.variances and level.name != ROOT:
             notes.append(f"nothing is measured at {level.name}")
     notes += _beginning(measured, schema, folder)
-    nmf.write_constraints(root, schema, spine, constraints, private=private)
     published, tree = _trees(spine, asked, outside)
+    if outside.dhc is not None:
+        private = write_margins(outside.dhc, root, tree, notes, progress) and private
+    nmf.write_constraints(root, schema, spine, constraints, private=private)
     spine_file.write(draft / "spine.parquet", published)
     tree_file.write(root / tree_file.NAME, tree, published)
     if areas := outside.areas(published):
@@ -156,6 +159,21 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
     statement.write(
         draft, foreign_statement(universe, spine, measured, constraints, notes, private)
     )
+
+
+def _constraints(
+    schema: Schema,
+    spine: Spine,
+    levels: Sequence[PublishedLevel],
+    notes: list[str],
+    outside: Outside,
+) -> tuple[Constraint, ...]:
+    """Those of the files, and the totals of states from outside."""
+    given = outside.totals.constraint(spine) if schema.dwelling is not None else None
+    found = constraints_of(schema, spine, levels, notes, given)
+    if given is not None:
+        notes.append(f"totals of states are from {outside.totals.source}, and exact")
+    return tuple(found)
 
 
 def _refuse_large(folder: Path) -> None:
