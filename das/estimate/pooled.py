@@ -30,7 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.level_bounds import LevelBounds
-from das.model.measurement import Measurement, Measurements, MeasurementSource
+from das.model.measurement import (
+    Measurement,
+    Measurements,
+    MeasurementSource,
+    PooledMeasurement,
+    of_values,
+)
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -116,7 +122,7 @@ class DescendantMeasurements:
                     np.concatenate([getattr(m, name) for m in read])
                     for name in ("values", "variance")
                 )
-                held.append(Measurement(level, query, 0, values[order], variance[order]))
+                held.append(of_values(level, query, 0, values[order], variance[order]))
         return DescendantMeasurements(unit, Measurements.of(held))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -131,7 +137,7 @@ class DescendantMeasurements:
         """The value from the arrays of ``to_arrays``."""
         names = [name.split("/") for name in arrays]
         held = [
-            Measurement(
+            of_values(
                 level,
                 query,
                 0,
@@ -216,7 +222,7 @@ class PooledSource:
         out, variance = own.values.astype(np.float64), own.variance.copy()
         out[pooled] = values[pooled] / precision[pooled, None]
         variance[pooled] = 1.0 / precision[pooled]
-        return Measurement(level, query, start, out, variance)
+        return PooledMeasurement(level, query, start, out, variance)
 
     def part(self, level: str, start: int, stop: int) -> MeasurementSource:
         own, here = (
@@ -296,7 +302,7 @@ def _one_by_one(found: Sequence[OnlyDescendants], level: str, query: str) -> Mea
         m = h.source.read(level, query, *h.extent[1:])
         values.append(m.values[h.descendant - m.start])
         variance.append(m.variance[h.descendant - m.start])
-    return Measurement(level, query, 0, np.concatenate(values), np.concatenate(variance))
+    return of_values(level, query, 0, np.concatenate(values), np.concatenate(variance))
 
 
 def _only(parent: Ints, bounds: LevelBounds, parents: int) -> Ints:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from das.model.cover import Cover
 from das.model.measured_spine import Ints, MeasuredSpine
-from das.model.measurement import Measurement, MeasurementSource
+from das.model.measurement import Measurement, MeasurementSource, of_values
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -168,7 +168,7 @@ class SummedSource:
         known = whole & np.isfinite(variance)
         if not known.all():
             values = np.where(known[:, None], values, 0)
-        return Measurement(level, query, 0, values, np.where(known, variance, np.inf))
+        return of_values(level, query, 0, values, np.where(known, variance, np.inf))
 
     def part(self, level: str, start: int, stop: int) -> SummedSource:
         del level, start, stop

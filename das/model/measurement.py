@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from das.model.frozen import Frozen
 class Measurement(Frozen):
     """Noisy answers of one query for the units ``start : start + len(values)`` of one level.
 
-    ``values`` has shape ``(units, answers)`` and may be negative: int64 as measured, float64 for
-    means of several measurements of the same answers. ``variance`` has shape ``(units,)``, float,
-    infinite where a unit was not measured."""
+    ``values`` has shape ``(units, answers)`` (int64, may be negative); ``variance`` shape
+    ``(units,)``, float, infinite where a unit was not measured."""
+
+    numbers: ClassVar[type[np.generic]] = np.int64  #: what the values are
 
     level: str
     query: str
@@ -33,9 +34,9 @@ class Measurement(Frozen):
                 "values must be (units, answers) and variance (units,)",
                 where=f"{self.level}/{self.query}",
             )
-        if self.values.dtype not in (np.int64, np.float64) or self.variance.dtype.kind != "f":
+        if self.values.dtype != self.numbers or self.variance.dtype.kind != "f":
             raise InputError(
-                "values must be int64 or float64, and variance floats",
+                f"values must be {np.dtype(self.numbers)} and variance floats",
                 where=f"{self.level}/{self.query}",
             )
         if not (self.variance > 0).all():
@@ -51,7 +52,7 @@ class Measurement(Frozen):
         """With the variance that the files of a release state (:func:`published_variance`):
         estimates of both agree in every bit.
         """
-        return Measurement(
+        return type(self)(
             self.level,
             self.query,
             self.start,
@@ -67,7 +68,7 @@ class Measurement(Frozen):
                 f"units {start} to {stop} are not all measured", where=f"{self.level}/{self.query}"
             )
         here = slice(start - self.start, stop - self.start)
-        return Measurement(self.level, self.query, start, self.values[here], self.variance[here])
+        return type(self)(self.level, self.query, start, self.values[here], self.variance[here])
 
 
 def published_variance(variance: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -75,6 +76,20 @@ def published_variance(variance: NDArray[np.float64]) -> NDArray[np.float32]:
     least that it holds.
     """
     return np.maximum(variance.astype(np.float32), np.finfo(np.float32).tiny)
+
+
+class PooledMeasurement(Measurement):
+    """Means of several measurements of the same answers: floats."""
+
+    numbers = np.float64
+
+
+def of_values(
+    level: str, query: str, start: int, values: NDArray[Any], variance: NDArray[Any]
+) -> Measurement:
+    """What was read or added up: a measurement of integers, or a pooled one of floats."""
+    of = Measurement if values.dtype == Measurement.numbers else PooledMeasurement
+    return of(level, query, start, values, variance)
 
 
 class MeasurementSource(Protocol):

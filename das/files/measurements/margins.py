@@ -30,7 +30,7 @@ from das.files import codes as texts
 from das.files.parquet import LOST, marked, refuse_marked
 from das.files.parquet import columns as columns_of
 from das.model.frozen import Frozen
-from das.model.measurement import Measurement
+from das.model.measurement import Measurement, PooledMeasurement
 from das.model.not_private import Private
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -89,7 +89,7 @@ class Margins(Frozen):
         precision = own + there.precision
         values[at] = (own[:, None] * values[at] + there.weighted) / precision[:, None]
         variance[at] = 1 / precision
-        return Measurement(m.level, m.query, m.start, values, variance)
+        return PooledMeasurement(m.level, m.query, m.start, values, variance)
 
 
 NONE = Margins()
