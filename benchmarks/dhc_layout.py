@@ -135,7 +135,7 @@ def budgeted(spine: Spine) -> Strategy:
 
 
 def small_spine(counties: Mapping[str, int]) -> Spine:
-    """Parts of states (``044``), each with so many counties."""
+    """Parts of states (``044``), and the number of counties of each."""
     codes = [[f"{state}10{1 + 2 * i:03d}" for i in range(n)] for state, n in counties.items()]
     parent = np.repeat(np.arange(len(counties)), list(counties.values()))
     lower = (np.array(list(counties)), np.array([c for of in codes for c in of]))

@@ -55,7 +55,7 @@ Ints = NDArray[np.int64]
 MOST = 512
 #: The margin of a column that nothing determines.
 UNKNOWN = -1
-#: So many units are taken together, whose values are copied; and so many patterns of units.
+#: Units that are taken together, since their values are copied; and patterns of units.
 _ROWS, _TOGETHER = 512, 16
 #: What is below this is rounding error, in eigenvalues relative to the largest and in coefficients
 #: of a column.

@@ -17,7 +17,7 @@ from das.link.linked_tract import MEMBER, LinkedTract
 from das.link.moves import HouseholdMoves
 from das.link.totals import CELLS, person_index
 
-#: The least gain of a move; a sweep with fewer moves than one for so many households is the last.
+#: The least gain of a move; the households for one move: a sweep with fewer moves is the last.
 LEAST, _FEW = 0.2, 300
 _TRIES = {"tenures": 6, "joined": 4, "exchanged": 4, "swapped": 6, "headed": 6}
 

@@ -28,7 +28,7 @@ from das.release.measured_rows import RowOptions
 from das.release.persons_publishing import publish
 from das.release.persons_replicates import PersonsReplicates
 from das.release.public_dhc import PublicDhc
-from das.release.publications import Recomputation
+from das.release.publications import Recomputation, refuse_changes
 from das.release.published_dhc import (
     SPEC,
     OpenedPublishedDhc,
@@ -61,7 +61,7 @@ class PublicPublishedDhc:
         **dict.fromkeys(("area", "tables --areas"), _COUNTIES),
         **{f: PublicDhc.cannot[f] for f in ("estimate --set", "risk", "arrays")},
     }
-    needed = (SPEC, "spine.parquet")
+    needed: Sequence[str] = (SPEC, "spine.parquet")
     recounted = ""
 
     def __init__(self, outside: Outside = NOTHING) -> None:
@@ -136,12 +136,7 @@ class PublicPublishedDhc:
         progress: Progress,
     ) -> Recomputation:
         """Estimate from published files, or again from a release that was made of them."""
-        if changes:
-            raise UserError(
-                f"{changes[0].partition('=')[0]} of the DHC does not change",
-                where="--set, --method",
-                remedy=self.cannot["estimate --set"],
-            )
+        refuse_changes(self, changes)
         opened, source, keep = self._begun(release, into.release, stages, progress)
         with stages("estimate"), executor(workers) as pool:
             done, notes = opened.estimate(source, pool, progress)

@@ -6,6 +6,7 @@ files show is written down: the queries of each level, with the variance that mo
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NoReturn
 
@@ -26,6 +27,25 @@ from das.spec.specification import Specification
 from das.spec.tree import counts_tree
 
 UNMEASURED = "unmeasured"
+
+
+def check_variances(levels: Sequence[str], variance: Mapping[str, Mapping[str, object]]) -> None:
+    """Raises :class:`SpecError` unless each level has a table of its queries' variances."""
+    if set(variance) != set(levels) or not all(variance.values()):
+        raise SpecError(
+            "is not a table of queries for each level",
+            where="published.variance",
+            remedy=f"the levels are {', '.join(levels)}",
+        )
+
+
+def not_measured_by_us(where: object) -> UserError:
+    """Nobody states the budget of another publisher."""
+    return UserError(
+        "these measurements came from another publisher: their budget is not known",
+        where=where,
+        remedy="give a release that das run made",
+    )
 
 
 class PublishedPart(Part):
@@ -131,11 +151,7 @@ class PublishedSpec(Specification):
 
     def measured_by_us(self, where: object) -> NoReturn:
         """Raises :class:`UserError`: nobody states the budget of another publisher."""
-        raise UserError(
-            "these measurements came from another publisher: their budget is not known",
-            where=where,
-            remedy="give a release that das run made",
-        )
+        raise not_measured_by_us(where)
 
     def on(self, trees: object) -> PublishedSpec:
         """There is no plan that could depend on trees."""
@@ -148,12 +164,7 @@ class PublishedSpec(Specification):
     def checked(self) -> PublishedSpec:
         """Build everything that parts must agree on; raises :class:`SpecError`."""
         levels, variance = self.geography.levels, self.published.variance
-        if set(variance) != set(levels) or not all(variance.values()):
-            raise SpecError(
-                "is not a table of queries for each level",
-                where="published.variance",
-                remedy=f"the levels are {', '.join(levels)}",
-            )
+        check_variances(levels, variance)
         for level, queries in variance.items():
             for name in queries:
                 try:

@@ -12,13 +12,13 @@ from typing import ClassVar, Literal, NoReturn
 
 from pydantic import field_validator
 
-from das.errors import SpecError, UserError
+from das.errors import SpecError
 from das.model.dhc import strategy
 from das.model.kinds import PERSONS
 from das.model.not_private import Private
 from das.spec.dhc import DhcUniverse
 from das.spec.parts import Output, Part, Run
-from das.spec.published import UNMEASURED, PublishedPart
+from das.spec.published import UNMEASURED, PublishedPart, check_variances, not_measured_by_us
 from das.spec.specification import Specification
 
 #: A rho of production has four decimals; a variance in the files seven digits.
@@ -87,21 +87,12 @@ class PublishedDhcSpec(Specification):
 
     def measured_by_us(self, where: object) -> NoReturn:
         """Raises :class:`UserError`: nobody states the budget of another publisher."""
-        raise UserError(
-            "these measurements came from another publisher: their budget is not known",
-            where=where,
-            remedy="give a release that das run made",
-        )
+        raise not_measured_by_us(where)
 
     def checked(self) -> PublishedDhcSpec:
         """Build the strategy; raises :class:`SpecError` where there is none."""
         levels, variance = self.geography.levels, self.published.variance
-        if set(variance) != set(levels) or not all(variance.values()):
-            raise SpecError(
-                "is not a table of queries for each level",
-                where="published.variance",
-                remedy=f"the levels are {', '.join(levels)}",
-            )
+        check_variances(levels, variance)
         if all(v == UNMEASURED for queries in variance.values() for v in queries.values()):
             raise SpecError("nothing is measured at any level", where="published.variance")
         _ = self.universes

@@ -149,7 +149,7 @@ def test_a_replicate_is_measured_over_the_tree_and_keeps_what_is_fixed(opened: O
 
 
 def random_tree(spine: Spine, rng: np.random.Generator) -> MeasuredSpine:
-    """Nested random groups of blocks in a random order, many of which are only children."""
+    """Nested random groups of blocks in a random order. Many are only children."""
     place = rng.permutation(len(spine.codes[-1]))
     home, parents = np.arange(len(place)), list[np.ndarray]()
     for _ in spine.levels[1:-1]:
