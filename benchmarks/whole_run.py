@@ -62,12 +62,13 @@ def measured(
     workers: int,
     more: Sequence[str] = (),
     source: Path = ROOT,
+    program: Sequence[str] = ("-m", "das"),
 ) -> WholeRun:
-    """Any command of ``das`` that makes a run in ``out``, by the code of the checkout ``source``."""
+    """Any command of ``das`` that makes a run in ``out``, by the code of the checkout ``source``;
+    or of a ``program`` that takes the same arguments."""
     command = [
         sys.executable,
-        "-m",
-        "das",
+        *program,
         *arguments,
         "--out",
         str(out),

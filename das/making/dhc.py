@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from das.engine import executor
 from das.engine.choice import EngineChoice
 from das.engine.progress import Progress
 from das.errors import UserError
@@ -51,6 +50,7 @@ from das.truth.dhc_by_subtree import DhcSubtrees
 from das.truth.dhc_measuring import MeasuringDhc, begin, measure_and_estimate
 from das.truth.histogram import upward
 from das.truth.measuring import check_sources
+from das.truth.oracle import Oracle
 from das.truth.prepared import TrueHistograms
 from das.version import __version__
 
@@ -124,17 +124,18 @@ class DhcMaker:
         return performed_where_cut(choice, directory)
 
     def measure(self, work: RunContext) -> MeasuringRecord:
-        """Estimation asks, and is answered: both are done here."""
+        """Estimation asks, in a process of its own, and is answered here."""
         began, (name, private) = (
             datetime.now(UTC),
             entropy.stated(self.spec.run.entropy, self.spec.run.seed),
         )
         opened = open_dhc(work.directory.release)
         measuring = MeasuringDhc(opened, work.directory, work.accept_spent)
-        with work.stages("measure and estimate"), executor(work.choice.workers) as pool:
-            estimate = partial(opened.estimate, pool=pool, progress=work.progress)
+        with work.stages("measure and estimate"):
+            oracle = Oracle(work.choice.workers, work.progress)
+            estimate = partial(opened.estimated, solve=oracle.estimated)
             done = measure_and_estimate(
-                opened, measuring, estimate, _below(opened, measuring, work, pool)
+                opened, measuring, estimate, _below(opened, measuring, work, oracle)
             )
         return MeasuringRecord(began, name, private, measuring.close(), (opened, measuring, done))
 
@@ -201,12 +202,12 @@ class DhcMaker:
 
 
 def _below(
-    opened: OpenedDhc, measuring: MeasuringDhc, work: RunContext, pool: Executor
+    opened: OpenedDhc, measuring: MeasuringDhc, work: RunContext, oracle: Oracle
 ) -> DhcSubtrees | None:
     if not len(opened.cut):
         return None
     size, root = work.choice.size, work.directory.root
-    return DhcSubtrees(opened, measuring, root, work.engine, size, pool, work.progress)
+    return DhcSubtrees(opened, measuring, root, work.engine, size, oracle)
 
 
 def _errors(
