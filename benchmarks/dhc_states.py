@@ -250,7 +250,12 @@ def _endure(
             shutil.rmtree(out)
         words = world.command("--out", str(out), *options, *resume, "--quiet")
         with tempfile.TemporaryFile() as said:
-            head = subprocess.Popen([sys.executable, *_PROGRAM, *words], cwd=ROOT, stderr=said)
+            head = subprocess.Popen(
+                [sys.executable, *_PROGRAM, *words],
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+            )
             killed = False
             with suppress(subprocess.TimeoutExpired):
                 head.wait(

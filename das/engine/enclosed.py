@@ -5,7 +5,8 @@ The process with the truth starts it, sends it a *job*, answers its questions, a
 *Why it cannot have more than it is sent.* It is a fresh interpreter, not a fork, so it has never had
 memory of the process that started it. It inherits no open file except the two pipes and standard
 error. It is told no path: its folder is the root, its arguments name this module alone, and its environment is without
-what could name or open a store. A job is a value of arrays. What it asks reaches the other side as
+what could name or open a store. Where the system has Landlock, it also refuses this process every
+file except code (:mod:`das.engine.landlock`). A job is a value of arrays. What it asks reaches the other side as
 JSON and numbers (:mod:`das.engine.channel`), which are never run there; only it unpickles, and only
 what the process that started it has sent.
 
@@ -29,6 +30,7 @@ from typing import Any, Protocol
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from das.engine import landlock
 from das.engine.channel import Arrays, Channel
 from das.engine.local import executor
 from das.engine.server import ENVIRONMENT
@@ -185,6 +187,7 @@ def main() -> None:
     prints goes to standard error, and no process that it starts inherits them."""
     channel = Channel(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
+    landlock.code_alone()
     nothing, end = os.pipe()
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -206,7 +209,7 @@ def _serve(
         with executor(head["workers"]) as pool:
             done, result = received(arrays["job"]).perform(beyond, pool)
         channel.send({"done": done}, result)
-    except OSError:
+    except BrokenPipeError:
         os._exit(1)  # nobody is there to hear it
     except Exception as error:
         channel.send({"fault": asdict(Fault.from_error(error))})

@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from das.engine.choice import EngineChoice
 from das.engine.progress import Progress
 from das.errors import UserError
@@ -40,7 +42,7 @@ from das.release.dhc_publishing import cost, publish
 from das.release.estimating import certificates_json
 from das.report.dhc_errors import dhc_errors_html, summaries
 from das.report.facts import facts
-from das.size import sizes_of_dhc
+from das.size import sizes_of_dhc, worker_of_dhc
 from das.spec import DhcSpec
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
 from das.stages import Stages
@@ -180,7 +182,8 @@ class DhcMaker:
         return _beside(errors) | {"rows": errors.queries, "own_spine": opened.has_own_spine}
 
     def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
-        return InputOutlook(sizes_of_dhc(self.spec, self.read(progress).stored))
+        read = self.read(progress)
+        return InputOutlook(sizes_of_dhc(self.spec, read.stored), says=_cut(read))
 
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
         return {"cost": cost(statement.read(directory.release))}
@@ -208,6 +211,19 @@ def _below(
         return None
     size, root = work.choice.size, work.directory.root
     return DhcSubtrees(opened, measuring, root, work.engine, size, oracle)
+
+
+def _cut(read: PreparedDhc) -> Sequence[str]:
+    """What a worker takes of a run that is cut."""
+    if not len(read.subtrees):
+        return ()
+    blocks = np.diff(read.subtrees.lowest(read.spine))
+    cells = max(int(each.max()) for each in read.stored_in_subtrees.values())
+    return (
+        f"the run is cut into {len(blocks)} subtrees of up to {blocks.max():,} blocks: a worker takes"
+        f" about {worker_of_dhc(cells) / 1e9:.1f} GB of memory, its two processes together, and the"
+        " main process what all of it takes",
+    )
 
 
 def _errors(

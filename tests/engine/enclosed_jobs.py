@@ -34,6 +34,25 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """Tries to read a file, in this process and in a worker that it has started."""
+
+    path: str
+
+    def perform(self, beyond: Conversation, pool: Any) -> Result:
+        tries = [_tried(self.path), *pool.map(_tried, [self.path])]
+        return {"read": tries, "code": _tried(__file__)}, {}
+
+
+def _tried(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()[:3]
+    except OSError as error:
+        return type(error).__name__
+
+
+@dataclass(frozen=True)
 class Question:
     """Asks what it is told to ask."""
 

@@ -21,13 +21,21 @@ from das.engine.channel import Channel
 from das.engine.enclosed import EnclosedProcess, enclosed, pickled
 from das.errors import InfeasibleError, PrivacyError, UserError
 from das.model.confidential import Confidential
-from tests.engine.enclosed_jobs import Failure, Forever, Surroundings
+from tests.engine.enclosed_jobs import Failure, Forever, Reading, Surroundings
 
 ROOT = Path(__file__).resolve().parents[2]
 ANY = arrays.arrays(
     st.sampled_from(["i8", "f8", "?", "u1", "S3", "U2"]),
     arrays.array_shapes(min_dims=0, min_side=0),
 )
+
+
+def landlocked() -> bool:
+    """Whether the system would refuse a process files: asked in one that ends."""
+    code = "from das.engine.landlock import code_alone; print(code_alone())"
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=env, capture_output=True, check=True).stdout == b"True\n"
 
 
 @settings(max_examples=25)
@@ -84,6 +92,20 @@ def test_it_is_told_no_path_and_has_no_open_file(
     environment = new.receive()[0]["done"]["environment"]
     new.end()
     assert not {"AWS_SECRET_ACCESS_KEY", "DAS_ANYTHING"} & environment.keys()
+
+
+@pytest.mark.skipif(not landlocked(), reason="the system has no Landlock")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_cannot_open_a_file_even_if_it_knows_the_path(
+    process: EnclosedProcess, tmp_path: Path, workers: int
+) -> None:
+    """Nor can its workers; all of them still find their code."""
+    path = tmp_path / "confidential" / "noise.key"
+    path.parent.mkdir()
+    path.write_text("key")
+    process.begin(Reading(str(path)), workers)
+    said = process.receive()[0]["done"]
+    assert said == {"read": ["PermissionError"] * 2, "code": '"""'}
 
 
 def test_the_truth_cannot_be_sent() -> None:
