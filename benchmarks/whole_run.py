@@ -27,16 +27,22 @@ _SHARE = 0.005  # of the time, for looking
 
 
 @dataclass(frozen=True)
-class WholeRun:
+class CommandCost:
     """``seconds`` on the wall from start to end of the command, ``cpu`` of all its processes,
     ``peak_mb`` of all of them at one time (shared pages counted once), ``None`` where the system
     does not say."""
 
-    directory: RunDirectory
-    manifest: dict[str, Any]
     seconds: float
     cpu: float
     peak_mb: float | None
+
+
+@dataclass(frozen=True)
+class WholeRun(CommandCost):
+    """A command that makes a run, and what that says of itself."""
+
+    directory: RunDirectory
+    manifest: dict[str, Any]
 
     def stages(self) -> dict[str, float]:
         """Seconds of each stage."""
@@ -64,6 +70,21 @@ def measured(
     source: Path = ROOT,
 ) -> WholeRun:
     """Any command of ``das`` that makes a run in ``out``, by the code of the checkout ``source``."""
+    cost = command_cost(arguments, out, workers=workers, more=more, source=source)
+    directory = RunDirectory(out)
+    return WholeRun(**vars(cost), directory=directory, manifest=directory.read_manifest())
+
+
+def command_cost(
+    arguments: Sequence[str],
+    out: Path,
+    *,
+    workers: int,
+    more: Sequence[str] = (),
+    source: Path = ROOT,
+) -> CommandCost:
+    """What any command of ``das`` takes that writes to ``out``. Raises ``RuntimeError`` with its
+    message if it fails."""
     command = [
         sys.executable,
         "-m",
@@ -91,10 +112,7 @@ def measured(
         errors.seek(0)
         if process.returncode:
             raise RuntimeError(errors.read().decode(errors="replace").strip())
-    directory = RunDirectory(out)
-    return WholeRun(
-        directory, directory.read_manifest(), seconds, _cpu_of_children() - before, peak or None
-    )
+    return CommandCost(seconds, _cpu_of_children() - before, peak or None)
 
 
 def _adopt() -> None:

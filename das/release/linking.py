@@ -18,7 +18,7 @@ from das.engine import Progress, executor, in_order
 from das.errors import ReleaseError, UserError
 from das.files import atomic, rows_csv
 from das.files.release import linked_population
-from das.files.run.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory, read_json
 from das.link.averages import AverageRow, average_rows
 from das.link.fields import Floats, household_attributes, type_fields
 from das.link.linking import LinkedHomes, TractInput, link_tract, settled
@@ -39,6 +39,8 @@ from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
 from das.release.skeleton import joint_skeleton
 from das.report.link_page import ShownAverage, ShownHousehold, link_html
+from das.spec.dhc_parts import LINKED_UNITS, DhcLink
+from das.stages import Stages
 from das.version import __version__
 
 T = TypeVar("T")
@@ -49,7 +51,7 @@ PAGE = "index.html"
 EXAMPLES = 8
 BEFORE, AFTER = "published", "linked"
 #: The level whose units are linked one by one.
-TRACT = "Tract"
+TRACT = LINKED_UNITS
 #: How often tracts change for the totals of the units above them, once each is linked.
 TURNS = 2
 _NOTE = (
@@ -78,6 +80,36 @@ class LinkOptions:
             raise UserError(
                 "is below zero", where="--number, --replicates", remedy="give 0 or more"
             )
+
+    @staticmethod
+    def of(asked: DhcLink) -> LinkOptions:
+        """Those of a configuration."""
+        return LinkOptions(asked.number, asked.csv, asked.tables, asked.replicates, asked.joint)
+
+
+def link_run(
+    directory: RunDirectory,
+    asked: DhcLink | None,
+    *,
+    workers: int,
+    stages: Stages,
+    progress: Progress,
+) -> None:
+    """Link the release of a run as its configuration asks, if it does. A link of this release that
+    is there is whole, and stays: a run that was stopped goes on behind it."""
+    if asked is None:
+        return
+    done = directory.linked / FIGURES
+    if done.is_file() and read_json(done)["release"] == digest_of(directory.release):
+        return
+    with stages("link"):
+        link_release(
+            directory.release,
+            directory.linked,
+            LinkOptions.of(asked),
+            workers=workers,
+            progress=progress,
+        )
 
 
 def link_release(
