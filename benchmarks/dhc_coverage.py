@@ -4,8 +4,9 @@
 
 Each release is of other simulated records, with other noise, and so are its replicates: releases
 are independent, counts of one release are not. ``error`` is the standard error of a coverage, with
-releases as its clusters. Intervals are by the rule ``ct`` at 90 %, of every line of some tables. By
-level, universe and true size, and by table, for classes of :data:`FEW` counts or more. A count that
+releases as its clusters; ``replicates_to_release`` the root mean squared error that replicates show
+over that of the release. Intervals are by the rule ``table`` at 90 % (``chain by ct``: by that of
+the Bureau), of every line of some tables. By level, universe and true size, and by table, for classes of :data:`FEW` counts or more. A count that
 is 0 in the truth, the release and all replicates is not counted, nor is one that is exact. Where
 all replicates have the published count, the interval is that point. Blocks are large, so that there
 are counts of 100 and more."""
@@ -37,8 +38,10 @@ from das.files.simulators import dhc_files as simulator
 from das.model.histogram import Histogram
 from das.release.dhc import open_dhc
 from das.release.dhc_replicates import DhcReplicates
+from das.release.replicate_source import BY_TABLE, PLAIN
 from das.release.replicates import SeededNoise
 from das.replicates import ReplicateErrors, interval
+from das.replicates.by_table import factors
 from das.spec import DhcSpec, load, of_kind
 from das.spec import parse as parsed
 
@@ -54,6 +57,12 @@ FEW = 200
 #: Classes of true counts, from one on.
 SIZES = (0, 1, 10, 100)
 KINDS = ("fixed", "chain")
+#: By name: the kind of replicates, and the rule.
+INTERVALS = {
+    "fixed": ("fixed", BY_TABLE),
+    "chain": ("chain", BY_TABLE),
+    "chain by ct": ("chain", PLAIN),
+}
 #: By name: the configuration of the DHC, that of the redistricting release, and changes to it.
 PLANS = {"production": PRODUCTION, "best": BEST}
 Ints = NDArray[np.int64]
@@ -157,28 +166,36 @@ class ReleasedCounts:
 
 #: Kind, level, universe and class.
 Key = tuple[str, str, str, str]
-#: Of each class counts, and intervals that contain the truth, ``(2,)``.
-Hits = Mapping[Key, Ints]
+#: Of each class: counts, intervals that contain the truth, and sums of widths, of mean squared errors
+#: of the replicates, and of squared errors of the release, ``(5,)``.
+Tally = NDArray[np.float64]
+Tallies = Mapping[Key, Tally]
 
 
-def _tallied(made: ReleasedCounts) -> Hits:
-    hits = defaultdict[Key, Ints](lambda: np.zeros(2, dtype=np.int64))
+def _tallied(made: ReleasedCounts) -> Tallies:
+    out = defaultdict[Key, Tally](lambda: np.zeros(5))
     for key, counts in made.counts.items():
         (universe, table, level), (truth, value, *drawn) = key, counts
         replicates = len(drawn) // len(KINDS)
-        for i, kind in enumerate(KINDS):
-            some = drawn[i * replicates : (i + 1) * replicates]
-            ends = interval(value, ReplicateErrors.over(value, some), COVERAGE, "ct")
+        able = np.broadcast_to(~made.exact[key], truth.shape)
+        for name, (kind, rule) in INTERVALS.items():
+            first = KINDS.index(kind) * replicates
+            some = drawn[first : first + replicates]
+            errors = ReplicateErrors.over(value, some)
+            factor = factors(errors, able, COVERAGE, PLAIN) if rule == BY_TABLE else None
+            ends = interval(value, errors, COVERAGE, PLAIN, factor)
+            width, square = ends.upper - ends.lower, (value - truth) ** 2
             inside = (ends.lower <= truth) & (truth <= ends.upper)
-            there = np.any([truth, value, *some], axis=0) & ~made.exact[key]
-            for name, here in _classes(truth, table):
-                counted = here & there
-                hits[kind, level, universe, name] += counted.sum(), (inside & counted).sum()
+            there = np.any([truth, value, *some], axis=0) & able
+            told = there, inside, width, errors.second / replicates, square
+            for of, here in _classes(truth, table):
+                out[name, level, universe, of] += [x[here & there].sum() for x in told]
             if (level, table) in TOTALS:
                 column = TOTALS[level, table]
-                here, wide = value[:, column] > 0, (ends.lower < ends.upper)[:, column]
-                hits[kind, level, universe, WIDTH] += here.sum(), (here & wide).sum()
-    return hits
+                published = value[:, column] > 0
+                wide = published & (width[:, column] > 0)
+                out[name, level, universe, WIDTH] += published.sum(), wide.sum(), 0, 0, 0
+    return out
 
 
 def _classes(truth: Ints, table: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -191,20 +208,23 @@ def _classes(truth: Ints, table: str) -> Iterator[tuple[str, NDArray[np.bool_]]]
         yield name, np.ones_like(of_size, dtype=bool)
 
 
-def _print(figures: Figures, found: Sequence[Hits], **more: object) -> None:
+def _print(figures: Figures, found: Sequence[Tallies], **more: object) -> None:
     """The least coverages first: a class fails by itself. Tables have no bar of their own."""
-    keys, none = sorted({key for hits in found for key in hits}), np.zeros(2, dtype=np.int64)
+    keys, none = sorted({key for hits in found for key in hits}), np.zeros(5)
     every = {key: np.array([hits.get(key, none) for hits in found]) for key in keys}
     shown = {key: of for key, of in every.items() if key[3] != WIDTH and of[:, 0].sum() >= FEW}
     classes = {key: of for key, of in shown.items() if key[3] not in TABLES}
     large = {key: of for key, of in classes.items() if (key[1], key[3]) == ("Block", LARGE)}
-    fixed = {key: of for key, of in classes.items() if key[0] == "fixed"}
-    chain = {key: of for key, of in classes.items() if key[0] == "chain"}
-    others = {key: of for key, of in chain.items() if key not in large}
-    _least(figures, "fixed: the least of a class", fixed, at_most=FIXED_AT_MOST)
-    _least(figures, "chain: the least of a class", others, at_least=COVERAGE - OFF)
-    blocks = {key: of for key, of in chain.items() if key in large}
-    _least(figures, f"chain: the least of blocks, {LARGE}", blocks, at_least=LARGE_COVERAGE)
+    for name in INTERVALS:
+        mine = {key: of for key, of in classes.items() if key[0] == name}
+        others = {key: of for key, of in mine.items() if key not in large}
+        if name == "fixed":
+            _least(figures, f"{name}: the least of a class", mine, at_most=FIXED_AT_MOST)
+            continue
+        bars = (COVERAGE - OFF, LARGE_COVERAGE) if name == "chain" else (None, None)
+        _least(figures, f"{name}: the least of a class", others, at_least=bars[0])
+        blocks = {key: of for key, of in mine.items() if key in large}
+        _least(figures, f"{name}: the least of blocks, {LARGE}", blocks, at_least=bars[1])
     for (kind, _, universe, name), of in every.items():
         if name == WIDTH:
             share = float(of[:, 1].sum() / of[:, 0].sum())
@@ -214,7 +234,7 @@ def _print(figures: Figures, found: Sequence[Hits], **more: object) -> None:
         _figure(figures, f"{kind}, {level}, {universe}, {name}", of, **more)
 
 
-def _least(figures: Figures, name: str, some: Mapping[Key, Ints], **bar: float) -> None:
+def _least(figures: Figures, name: str, some: Tallies, **bar: float | None) -> None:
     if not some:
         figures.skipped(name, f"no class has {FEW} counts")
         return
@@ -222,17 +242,19 @@ def _least(figures: Figures, name: str, some: Mapping[Key, Ints], **bar: float) 
     _figure(figures, name, some[least], **bar, least=", ".join(least[1:]))
 
 
-def _figure(figures: Figures, name: str, of: Ints, **more: Any) -> None:
+def _figure(figures: Figures, name: str, of: Tally, **more: Any) -> None:
     share, error = _coverage(of)
-    counts = int(of[:, 0].sum())
-    figures(name, share, "share", error=error, counts=counts, releases=len(of), **more)
+    counts, _, width, replicates, release = of.sum(axis=0)
+    more |= {"error": error, "counts": int(counts), "width": float(width / counts)}
+    more["replicates_to_release"] = float((replicates / release) ** 0.5)
+    figures(name, share, "share", releases=len(of), **more)
 
 
-def _coverage(of: Ints) -> tuple[float, float]:
+def _coverage(of: Tally) -> tuple[float, float]:
     """The share of counts that are held, of :math:`n_i` in release i :math:`h_i`, and its standard
     error as of a ratio of sums of independent releases, :math:`\\sqrt{g / (g - 1) \\sum_i (h_i - r
     n_i)^2} / \\sum_i n_i`."""
-    counts, held = of.sum(axis=0)
+    counts, held = of[:, :2].sum(axis=0)
     share = float(held / counts)
     square = float(((of[:, 1] - share * of[:, 0]) ** 2).sum())
     releases = len(of)

@@ -17,9 +17,11 @@ import numpy as np
 from das.engine import Progress, executor, in_order
 from das.errors import ReleaseError, UserError
 from das.files import atomic, rows_csv
+from das.files.release import average_tables as average_files
 from das.files.release import linked_population
 from das.files.run.run_directory import RunDirectory, read_json
-from das.link.averages import AverageRow, average_rows
+from das.link.average_tables import average_tables
+from das.link.averages import AverageRow, average_rows, units_of_blocks
 from das.link.fields import Floats, household_attributes, type_fields
 from das.link.linking import LinkedHomes, TractInput, link_tract, settled
 from das.link.population import LinkedPopulation, joined, tracts
@@ -46,6 +48,7 @@ from das.version import __version__
 T = TypeVar("T")
 SYNTHETIC = "SYNTHETIC.txt"
 FIGURES, CHANGES, AGREEMENT, AVERAGES = "link.json", "changes.csv", "agreement.csv", "averages.csv"
+AVERAGE_TABLES = "averages"
 PAGE = "index.html"
 #: How many types of household the page has an example of.
 EXAMPLES = 8
@@ -139,6 +142,8 @@ def link_release(
     averages = average_rows(opened.spine, linked, replicates)
     with atomic.folder(out) as draft:
         _write(draft, opened, linked, options, progress)
+        if options.tables:
+            _write_averages(draft / AVERAGE_TABLES, opened, linked, replicates)
         _write_rows(draft, opened, linked, rows, averages)
         atomic.write_json(draft / FIGURES, figures)
         page = _page(opened, linked, figures, rows, averages)
@@ -244,6 +249,15 @@ def _write(
         tables=options.tables,
         progress=progress,
     )
+
+
+def _write_averages(
+    folder: Path, opened: OpenedDhc, linked: LinkedPopulation, replicates: list[LinkedPopulation]
+) -> None:
+    spine, private = opened.spine, opened.spec.run.private
+    for level, unit in units_of_blocks(spine).items():
+        found = average_tables(linked, replicates, unit, spine.units(level))
+        average_files.write(folder, spine, level, found, private=private)
 
 
 def _write_rows(
