@@ -37,6 +37,7 @@ from das.release import dhc_files
 from das.release.agreement import agreement_of_counts
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_replicates import DhcReplicates
+from das.release.link_targets import LinkTargets
 from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
 from das.release.skeleton import joint_skeleton
@@ -67,13 +68,14 @@ class LinkOptions:
     """``number``: that of the link, 0 for the first. ``csv``: CSV instead of Parquet. ``tables``:
     write the tables of the DHC from the link. ``replicates``: replicates of the release that are
     linked for the errors of averages. ``skeleton``: estimate what both files measured together
-    first."""
+    first. ``targets``: a release of the S-DHC, whose totals the link is moved towards."""
 
     number: int = 0
     csv: bool = False
     tables: bool = True
     replicates: int = 0
     skeleton: bool = False
+    targets: Path | None = None
 
     def __post_init__(self) -> None:
         if self.number < 0 or self.replicates < 0:
@@ -122,12 +124,15 @@ def link_release(
     RunDirectory(out).refuse_if_taken()
     opened = open_dhc(release)
     counts = _read(opened)
+    targets = None if options.targets is None else LinkTargets.read(options.targets, opened)
     with executor(workers) as pool:
         linked = linked_counts(opened, counts, pool, progress, options)
         replicates = [
             linked_counts(opened, again, pool, progress, options)
             for again in _replicates(opened, options.replicates, pool)
         ]
+    if targets is not None:
+        linked, *replicates = (targets.steered(x, options.number) for x in (linked, *replicates))
     both = {BEFORE: counts, AFTER: linked.counts}
     rows = {
         name: agreement_of_counts(
@@ -364,6 +369,7 @@ def _figures(
             "fields_as_published": as_asked,
             "replicates": options.replicates,
             "estimated_together": options.skeleton,
+            "targets": None if options.targets is None else digest_of(options.targets),
         },
         opened.spec.run.private,
     )
