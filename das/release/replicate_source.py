@@ -73,6 +73,10 @@ _BY_TRUE_VALUE = (
     "They are approximate, and hold by published value; for small counts nearly as often by true"
     " value, over the cells of a table and level together."
 )
+_OF_TABLE = (
+    "Each is as wide as the mean error of its table in that place requires, or wider: replicates"
+    " show the errors of a table better than those of one count.",
+)
 
 #: A table of a universe, at a level.
 Chosen = tuple[Universe, Table, str]
@@ -191,7 +195,9 @@ class ReplicateSource:
 
     def says(self, rule: str) -> tuple[str, ...]:
         """Notes that must accompany intervals by a ``rule``."""
-        return (SAYS[0], _BY_TRUE_VALUE if rule == BY_TRUTH else SAYS[1], *SAYS[2:], *self.beside)
+        by = _BY_TRUE_VALUE if rule == BY_TRUTH else SAYS[1]
+        table = _OF_TABLE if rule == BY_TABLE else ()
+        return (SAYS[0], by, *SAYS[2:], *table, *self.beside)
 
     def intervals(
         self, names: Sequence[str] = (), levels: Sequence[str] = ()
