@@ -95,6 +95,7 @@ OPENS_THE_TRUTH = {
     "das.risk.exposure",
     "das.jobs.mapping",
     "das.jobs.attacking",
+    "das.jobs.attacking_link",
     "das.jobs.frontier_tasks",
     "das.jobs.reconstructing",
     "das.jobs.reconstructing_release",

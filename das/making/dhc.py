@@ -40,6 +40,7 @@ from das.release import dhc_files
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
 from das.release.estimating import certificates_json
+from das.release.linking import link_run
 from das.report.dhc_errors import dhc_errors_html, summaries
 from das.report.facts import facts
 from das.size import sizes_of_dhc, worker_of_dhc
@@ -144,6 +145,13 @@ class DhcMaker:
     def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         opened, _, done = measured.kept
         publish(opened, done, measured.privacy, work.stages, work.progress)
+        link_run(
+            work.directory,
+            opened.spec.link,
+            workers=work.choice.workers,
+            stages=work.stages,
+            progress=work.progress,
+        )
         certificates = {name: e.certificates for name, e in done.items()}
         return DerivedOutputs({"certificates": certificates_json(certificates)})
 
