@@ -148,6 +148,7 @@ class EnclosedProcess:
 
 #: Those that wait for a job. A list's ``pop`` and ``append`` are whole, so threads can share it.
 _waiting: list[EnclosedProcess] = []
+os.register_at_fork(after_in_child=_waiting.clear)  # they belong to the process that started them
 
 
 @contextmanager
