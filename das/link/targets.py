@@ -76,7 +76,7 @@ class SizeTargets(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class _AlikeHouseholds:
     """Pairs of households, ``(pairs,)`` each, and the cell that each of the two counts in."""
 
     a: Ints
@@ -84,8 +84,8 @@ class _Pairs:
     cell_a: Ints
     cell_b: Ints
 
-    def some(self, which: Ints) -> _Pairs:
-        return _Pairs(*(x[which] for x in (self.a, self.b, self.cell_a, self.cell_b)))
+    def some(self, which: Ints) -> _AlikeHouseholds:
+        return _AlikeHouseholds(*(x[which] for x in (self.a, self.b, self.cell_a, self.cell_b)))
 
 
 def steered_to(
@@ -146,7 +146,7 @@ class _Aim:
 
 
 def _exchange(
-    pairs: Callable[[], _Pairs],
+    pairs: Callable[[], _AlikeHouseholds],
     label: Ints,
     size: Ints,
     here: Ints,
@@ -168,7 +168,7 @@ def _exchange(
             of[made.a], of[made.b] = of[made.b], of[made.a]
 
 
-def _made(found: _Pairs, size: Ints, over: Floats, error: Floats) -> _Pairs:
+def _made(found: _AlikeHouseholds, size: Ints, over: Floats, error: Floats) -> _AlikeHouseholds:
     """The pairs that gain, the best first, each judged at what the ones before left ``over``."""
     step = (size[found.b] - size[found.a]).astype(float)  # what the label of a gains
     gain = _change(over, error, found.cell_a, found.cell_b, step)
@@ -194,7 +194,7 @@ def _change(over: Floats, error: Floats, a: Ints, b: Ints, step: Floats) -> Floa
 
 def _alike_but_tenure(
     block: Ints, of: dict[str, Ints], race: Ints, tenure: Ints, here: Ints, rng: np.random.Generator
-) -> _Pairs:
+) -> _AlikeHouseholds:
     t, kind = type_fields(), of[ATTRIBUTE][here]
     fields = (t.couple, t.relatives, t.own, t.multig)
     alike = [of["sex"], of["hhage"], of["hisp"], race]
@@ -202,7 +202,7 @@ def _alike_but_tenure(
     a, b = _drawn(key, rng)
     a, b = here[a], here[b]
     differ = tenure[a] != tenure[b]
-    return _Pairs(a[differ], b[differ], tenure[a[differ]], tenure[b[differ]])
+    return _AlikeHouseholds(a[differ], b[differ], tenure[a[differ]], tenure[b[differ]])
 
 
 def _alike_heads(
@@ -213,7 +213,7 @@ def _alike_heads(
     here: Ints,
     rng: np.random.Generator,
     heads: Ints,
-) -> _Pairs:
+) -> _AlikeHouseholds:
     age = linked.people.age[heads]
     alone = linked.people.relgq[heads] == HEADS[0]
     several = here[~alone[here]]
@@ -221,7 +221,7 @@ def _alike_heads(
     a, b = _drawn(_key([x[several] for x in alike]), rng)
     a, b = several[a], several[b]
     near = (race[a] != race[b]) & (np.abs(age[a] - age[b]) <= YEARS)
-    return _Pairs(a[near], b[near], race[a[near]], race[b[near]])
+    return _AlikeHouseholds(a[near], b[near], race[a[near]], race[b[near]])
 
 
 def _key(columns: Sequence[Ints]) -> Ints:
