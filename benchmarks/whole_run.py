@@ -68,9 +68,11 @@ def measured(
     workers: int,
     more: Sequence[str] = (),
     source: Path = ROOT,
+    program: Sequence[str] = ("-m", "das"),
 ) -> WholeRun:
-    """Any command of ``das`` that makes a run in ``out``, by the code of the checkout ``source``."""
-    cost = command_cost(arguments, out, workers=workers, more=more, source=source)
+    """Any command of ``das`` that makes a run in ``out``, by the code of the checkout ``source``;
+    or of a ``program`` that takes the same arguments."""
+    cost = command_cost(arguments, out, workers=workers, more=more, source=source, program=program)
     directory = RunDirectory(out)
     return WholeRun(**vars(cost), directory=directory, manifest=directory.read_manifest())
 
@@ -82,13 +84,13 @@ def command_cost(
     workers: int,
     more: Sequence[str] = (),
     source: Path = ROOT,
+    program: Sequence[str] = ("-m", "das"),
 ) -> CommandCost:
     """What any command of ``das`` takes that writes to ``out``. Raises ``RuntimeError`` with its
     message if it fails."""
     command = [
         sys.executable,
-        "-m",
-        "das",
+        *program,
         *arguments,
         "--out",
         str(out),

@@ -448,6 +448,8 @@ def test_the_readers_are_found() -> None:
         "das.arrays.noisy",
         "das.release.groups",
         "das.release.group_tables",
+        "das.engine.enclosed",
+        "das.estimate.asking",
         "das.release.dhc",
         "das.release.dhc_publishing",
         "das.release.dhc_files",

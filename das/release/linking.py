@@ -6,11 +6,11 @@ processes. Like :mod:`das.release.post`, nothing here can see the truth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,10 @@ from das.files.release import linked_population
 from das.files.run.run_directory import RunDirectory, read_json
 from das.link.average_tables import average_tables
 from das.link.averages import AverageRow, average_rows, units_of_blocks
-from das.link.fields import Floats, household_attributes, type_fields
-from das.link.linking import LinkedHomes, TractInput, link_tract, settled
+from das.link.counties import moved_together, parts
+from das.link.fields import household_attributes, type_fields
+from das.link.linking import LinkedHomes, TractInput, link_tract
 from das.link.population import LinkedPopulation, joined, tracts
-from das.link.totals import CELLS, shares
 from das.model.agreement_rows import AgreementRow
 from das.model.dhc.household_types import ATTRIBUTE, TYPES, label
 from das.model.dhc.households import TENURE
@@ -46,7 +46,6 @@ from das.spec.dhc_parts import LINKED_UNITS, DhcLink
 from das.stages import Stages
 from das.version import __version__
 
-T = TypeVar("T")
 SYNTHETIC = "SYNTHETIC.txt"
 FIGURES, CHANGES, AGREEMENT, AVERAGES = "link.json", "changes.csv", "agreement.csv", "averages.csv"
 AVERAGE_TABLES = "averages"
@@ -56,8 +55,6 @@ EXAMPLES = 8
 BEFORE, AFTER = "published", "linked"
 #: The level whose units are linked one by one.
 TRACT = LINKED_UNITS
-#: How often tracts change for the totals of the units above them, once each is linked.
-TURNS = 2
 _NOTE = (
     "Everything in this folder is synthetic: no household is a real one. Who lives with whom"
     " follows from published counts and from what is plausible. Nothing is known about who"
@@ -192,30 +189,37 @@ def linked_counts(
         found = joint_skeleton(spine, opened.spec, counts, ties, pool, progress)
         skeleton = found.counts[spine.levels[-2]]
     todo = tracts(counts, groups, tract, codes, number, skeleton=skeleton)
-    progress.stage("link", len(todo) * (1 + TURNS))
-    done = _each(pool, link_tract, todo, progress)
-    above = np.asarray(spine.parent[spine.index(TRACT)])
-    shift = np.zeros((len(todo), CELLS))
-    for turn in range(TURNS):
-        homes = np.array([len(part.cell) for part in done])
-        shift += shares(np.stack([part.over for part in done]), above, homes)
-        again = list(zip(todo, done, shift, [turn + 1] * len(todo), strict=True))
-        done = _each(pool, _settled, again, progress)
-    return joined(done, counts, groups)
-
-
-def _each(
-    pool: Executor, do: Callable[[T], LinkedHomes], todo: list[T], progress: Progress
-) -> list[LinkedHomes]:
-    out = []
-    for part in in_order(pool, do, todo):
-        out.append(part)
+    progress.stage("link", len(todo))
+    done = []
+    for tract_homes in in_order(pool, link_tract, todo):
+        done.append(tract_homes)
         progress.advance()
+    above = np.asarray(spine.parent[spine.index(TRACT)])
+    return joined(_together(above, todo, done, pool, progress), counts, groups)
+
+
+def _together(
+    above: np.ndarray,
+    todo: Sequence[TractInput],
+    done: list[LinkedHomes],
+    pool: Executor,
+    progress: Progress,
+) -> list[LinkedHomes]:
+    """Linked tracts after those of each unit ``above`` them have moved together."""
+    which, out = parts(above), list(done)
+    progress.stage("link, tracts together", len(done))
+    moved = in_order(
+        pool, _moved, [([todo[i] for i in part], [done[i] for i in part]) for part in which]
+    )
+    for part, homes in zip(which, moved, strict=True):
+        for i, changed in zip(part.tolist(), homes, strict=True):
+            out[i] = changed
+        progress.advance(len(part))
     return out
 
 
-def _settled(given: tuple[TractInput, LinkedHomes, Floats, int]) -> LinkedHomes:
-    return settled(*given)
+def _moved(given: tuple[list[TractInput], list[LinkedHomes]]) -> list[LinkedHomes]:
+    return moved_together(*given)
 
 
 def places(spine: Spine) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,9 @@ partitions and processes."""
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 
 from das import pipeline, spec
 from das.engine.choice import EngineChoice
+from das.engine.enclosed import EnclosedProcess
 from das.engine.tasks import HandedOver
 from das.errors import InputError, PrivacyError, ReleaseError, UserError
 from das.files.run import noise_key
@@ -28,6 +31,7 @@ from das.release import verify
 from das.release.again import estimate_from
 from das.release.dhc import open_dhc
 from das.truth import dhc_by_subtree, dhc_measuring, prepared
+from das.truth.oracle import Oracle
 from tests.commands import Commands
 from tests.end_to_end.test_cut import results
 from tests.engine import certificates
@@ -136,6 +140,37 @@ def test_a_cluster_makes_what_one_process_makes(
     assert commands.named("account")("verify", out)[0] == 0
 
 
+# --- the wall
+# ------------------------------------------------------------------------------------------------
+
+
+def test_an_estimator_that_dies_stops_the_run_which_goes_on_with_the_same_answers(
+    worlds: Worlds, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the upper tree, and in a task; nothing of it is in the release."""
+    out, real = tmp_path / "run", EnclosedProcess.receive
+
+    def killing(at: int) -> None:
+        left = iter(range(at))
+
+        def receive(self: EnclosedProcess) -> Any:
+            if next(left, None) is None:
+                os.kill(self.pid, signal.SIGKILL)
+            return real(self)
+
+        monkeypatch.setattr(EnclosedProcess, "receive", receive)
+
+    for i, (at, where) in enumerate([(0, "sees the truth"), (3, "signal 9")]):
+        killing(at)
+        with pytest.raises(UserError, match=where):
+            go(worlds, out, SEED, resume=i > 0)
+        assert not list((out / "release").glob("nmf*/*.parquet/DPQuery/**/part-*"))
+    monkeypatch.setattr(EnclosedProcess, "receive", real)
+    go(worlds, out, SEED, resume=True)
+    assert results(out) == results(made)
+    assert left_over(out) == []
+
+
 # --- what stops it
 # ------------------------------------------------------------------------------------------------
 
@@ -152,12 +187,12 @@ def steps() -> Iterator[Step]:
     """In the order in which a run comes to them."""
     yield Step(dhc_measuring, "planned")
     yield Step(LedgerFile, "begin", 3)
-    yield Step(dhc_by_subtree.SubtreeOracle, "known_below", 2)
-    yield Step(dhc_by_subtree._OfSubtrees, "_answers")
+    yield Step(Oracle, "known_below", 2)
+    yield Step(dhc_by_subtree._OfSubtrees, "part")
     yield Step(dhc_by_subtree, "written", 2)
     yield Step(dhc_by_subtree.DhcSubtrees, "_joined")
     yield Step(LedgerFile, "acknowledge")
-    yield Step(dhc_by_subtree.SubtreeOracle, "known_below", 1)
+    yield Step(Oracle, "known_below", 1)
     yield Step(LedgerFile, "acknowledge", 2)
     yield Step(noise_key, "delete")
     yield Step(dhc_measuring, "seal")
