@@ -1,8 +1,8 @@
 r"""What a linked population tells an intruder about true persons and households.
 
 Linked records look like families. An intruder who takes them at face value knows something of a
-true record, looks it up among the linked records of the same unit, and reads the rest there
-(:mod:`das.risk.reidentification`, which has the formulas and the baselines). Three such attacks:
+true record. He looks it up among the linked records of the same unit, and reads the rest there.
+Formulas and baselines are those of :mod:`das.risk.reidentification`. There are three such attacks:
 
 * *persons*: known by sex and age; race and origin are read. Households do not matter here.
 * *members*: a household known by the sex and age of its householder; who else lives there is read,

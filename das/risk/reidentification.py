@@ -183,7 +183,7 @@ def reidentify(
 def score_records(
     guess: KeyedRecords, truth: KeyedRecords, spine: Spine, among: Bools | None = None
 ) -> ReidentificationScores:
-    """The same of any records that are known by something, such as households by their
+    """Scores for any records that are known by something, such as households by their
     householder."""
     pairs = _pairs(guess, truth)
     units = spine.units(spine.levels[-1])
