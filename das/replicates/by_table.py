@@ -4,9 +4,9 @@ Replicates are made from a release, so they show the bias that the algorithm has
 Where little is measured, that bias is small just where the release has gone wrong: the release is
 already what the algorithm makes of counts that it knows little about. A query that is told only as
 a sum of hundreds of noisy answers is such a case, as the ages of householders are in production's
-plan of the DHC. An error that its replicates do not show comes back at the other counts of the
-table, whose replicates show more error than the release has. The table as a whole then has about
-the error that its replicates have.
+plan of the DHC. The table's total is known better. So what one count has too much, others of the
+table have too little, and their replicates show some of it. Of the table as a whole replicates show
+more than of each count: that is measured (``python -m benchmarks.dhc_coverage``), not proved.
 
 **The rule.** Let J be the columns of a table that some replicate has moved, in one unit, and
 
@@ -25,7 +25,8 @@ has moved keep no width: they are exact, impossible, or there is nothing to be s
 
 Then at least the share :math:`1 - 4/(9k^2)` of the columns of J has its count in its interval, in
 expectation, if :math:`k \ge \sqrt{8/3}`: .891 at 90 %, where k = 2.015, and .933 at 95 %. Without
-the second condition it is :math:`1 - 1/k^2`.
+the second condition it is :math:`1 - 1/k^2`. If M is only the part :math:`r^2` of that mean, kr
+takes the place of k.
 
 *Proof.* Draw J, and after it the release. The error has a second moment of M at the most, about 0.
 By the inequality of Vysochanskij and Petunin (1980), which is of deviations of a unimodal variable
