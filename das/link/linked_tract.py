@@ -22,12 +22,18 @@ WRONG = 30.0
 _YEARS, _CLOSE = (12, 14, 16), np.array([WRONG, 6.0, 3.0, 0.0])
 _COUPLE, _USUAL = 1.8, 8.0
 _NO_AGE = 1000
+#: The row of the first block group; before it are those of the unit above the tract and of the tract.
+FIRST_GROUP = 2
 #: Years between generations.
 _APART = 16
 
 
 class LinkedTract:
-    """Persons of a tract in households, which :mod:`das.link.moves` change."""
+    """Persons of a tract in households, which :mod:`das.link.moves` change.
+
+    ``over``: how far it is over its totals, and their ``weight``, ``(2 + groups, CELLS + 1)``: of
+    the unit above the tract, which weighs nothing at first, of the tract, and of its block groups.
+    """
 
     def __init__(
         self, people: HomePersons, household: Ints, tenure: Ints, group: Ints, totals: Totals
@@ -48,9 +54,20 @@ class LinkedTract:
         there = person_index()[self.relgq, self.cls]
         held += added(there, self.group[household], groups)
         totals = totals.with_large(held)
-        self.weight = np.pad(totals.weight, ((0, 0), (0, 1)))
-        self.over = np.pad(held - totals.wanted, ((0, 0), (0, 1)))
+        self.wanted = totals.wanted[0]
+        self.weight = np.pad(totals.weight, ((1, 0), (0, 1)))
+        self.over = np.pad(held - totals.wanted, ((1, 0), (0, 1)))
         self.order()
+
+    @property
+    def held(self) -> Floats:
+        """What it adds up to, ``(CELLS,)``."""
+        return np.asarray(self.over[1, :-1] + self.wanted)
+
+    def within(self, over: Floats, weight: Floats) -> None:
+        """Set how far the unit above the tract is ``over`` its totals, and what that weighs, both
+        ``(CELLS,)``."""
+        self.over[0, :-1], self.weight[0, :-1] = over, weight
 
     def order(self) -> None:
         """Who is what, for random choices by block."""
@@ -70,7 +87,11 @@ class LinkedTract:
     def prices(self) -> tuple[Floats, Floats]:
         """What one more and one less of each cell change, ``(groups, CELLS + 1)``."""
         more, less = self.weight * (2 * self.over + 1), self.weight * (1 - 2 * self.over)
-        return more[1:] + more[0], less[1:] + less[0]
+        above = slice(FIRST_GROUP)
+        return (
+            more[FIRST_GROUP:] + more[above].sum(axis=0),
+            less[FIRST_GROUP:] + less[above].sum(axis=0),
+        )
 
     def change(self, home: Ints, now: Ints, then: Ints, prices: tuple[Floats, Floats]) -> Floats:
         """How cells that change from ``now`` to ``then``, ``(moves, families)``, change the

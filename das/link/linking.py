@@ -16,7 +16,7 @@ from das.errors import InputError
 from das.link import relationships
 from das.link.counted import unit_counts
 from das.link.couples import matched
-from das.link.fields import Floats, Ints, household_attributes
+from das.link.fields import Ints, household_attributes
 from das.link.group import GroupHomes, GroupLink, link_group, renumbered, with_householders
 from das.link.householders import living_alone
 from das.link.linked_tract import LinkedTract
@@ -25,15 +25,12 @@ from das.link.possible import made_possible
 from das.link.skeleton_cells import able
 from das.link.steering import steered
 from das.link.ties import OccupiedBounds, consistent
-from das.link.totals import CELLS, published_totals
+from das.link.totals import published_totals
 from das.link.trust import PUBLISHED, Trust
 from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
-
-#: Sweeps of a tract each time after the first.
-MORE_SWEEPS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +68,6 @@ class LinkedHomes(Frozen):
     occupied: Ints
     published_occupied: Ints
     moved: int
-    over: Floats
 
     @property
     def block(self) -> Ints:
@@ -120,12 +116,12 @@ def link_tract(given: TractInput) -> LinkedHomes:
     ]
     links = _groups(people, groups, occupied, given, rng)
     published = relationships.by_band(HomePersons.of(given.persons))
-    return replace(
-        settled(given, _joined(links, published, blocks), np.zeros(CELLS), 0),
-        occupied=occupied,
-        published_occupied=units["occupied"],
-        moved=len(moved),
-    )
+    homes = _joined(links, published, blocks)
+    if len(homes.cell):
+        tract = linked_tract(given, homes)
+        steered(tract, rng, given.trust.sweeps)
+        homes = settled(homes, tract)
+    return replace(homes, occupied=occupied, published_occupied=units["occupied"], moved=len(moved))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,41 +238,27 @@ def _joined(links: list[tuple[Ints, GroupLink]], published: Ints, blocks: int) -
     people, cell = made_possible(people, household, tenure)
     order = np.lexsort((people.age * -1, people.relgq, household))
     none = np.zeros(blocks, dtype=np.int64)
-    return LinkedHomes(
-        people.some(order), household[order], cell, asked, none, none, 0, np.zeros(CELLS)
-    )
+    return LinkedHomes(people.some(order), household[order], cell, asked, none, none, 0)
 
 
-def settled(given: TractInput, homes: LinkedHomes, shift: Floats, turn: int) -> LinkedHomes:
-    """A linked tract moved towards its published totals, changed by ``shift``,
-    :data:`das.link.totals.CELLS`; ``turn`` numbers the sweeps over all tracts, from 0."""
-    if not len(homes.cell):
-        return homes
-    people, household = homes.people, homes.household
-    of = household_attributes(homes.cell)
+def linked_tract(given: TractInput, homes: LinkedHomes) -> LinkedTract:
+    """Linked households, to be moved towards the published totals of their tract."""
+    tenure = household_attributes(homes.cell)[TENURE.name]
     totals = published_totals(
         HomePersons.of(given.persons), given.households, given.group, given.skeleton
     )
-    tract = LinkedTract(people, household, of[TENURE.name], given.group, totals.shifted(shift))
-    seed = np.frombuffer(given.seed, dtype=np.uint32)
-    steered(
-        tract, np.random.default_rng([*seed, turn]), MORE_SWEEPS if turn else given.trust.sweeps
-    )
+    return LinkedTract(homes.people, homes.household, tenure, given.group, totals)
+
+
+def settled(homes: LinkedHomes, tract: LinkedTract) -> LinkedHomes:
+    """The households of a ``tract`` that were moved."""
     relgq = tract.relgq.copy()
     relgq[tract.head] = np.where(np.bincount(tract.home) == 1, *HEADS)
-    people, cell = made_possible(people.labelled(relgq), tract.home, tract.tenure)
+    people, cell = made_possible(homes.people.labelled(relgq), tract.home, tract.tenure)
     order = np.lexsort((people.age * -1, people.relgq, tract.home))
-    return replace(
-        homes,
-        people=people.some(order),
-        household=tract.home[order],
-        cell=cell,
-        over=tract.over[0, :CELLS] + shift,
-    )
+    return replace(homes, people=people.some(order), household=tract.home[order], cell=cell)
 
 
 def _empty(blocks: int) -> LinkedHomes:
     nothing, none = np.zeros(0, dtype=np.int64), np.zeros(blocks, dtype=np.int64)
-    return LinkedHomes(
-        HomePersons(*[nothing] * 6), nothing, nothing, nothing, none, none, 0, np.zeros(CELLS)
-    )
+    return LinkedHomes(HomePersons(*[nothing] * 6), nothing, nothing, nothing, none, none, 0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from das.link import moves
 from das.link.fields import Ints
-from das.link.linked_tract import MEMBER, LinkedTract
+from das.link.linked_tract import FIRST_GROUP, MEMBER, LinkedTract
 from das.link.moves import HouseholdMoves
 from das.link.totals import CELLS, person_index
 
@@ -38,7 +38,7 @@ def made(of: LinkedTract, found: HouseholdMoves) -> int:
     index, now, then = _cells(of, good)
     chosen = _Chosen(of)
     homes, cost = good.homes.tolist(), good.cost.tolist()
-    group = (1 + of.group[good.homes[:, 0]]).tolist()
+    group = (FIRST_GROUP + of.group[good.homes[:, 0]]).tolist()
     many = [
         i
         for i, (a, b) in enumerate(zip(now.tolist(), then.tolist(), strict=True))
@@ -68,7 +68,7 @@ class _Chosen:
             if a != b:
                 step[a] = step.get(a, 0) - 1
                 step[b] = step.get(b, 0) + 1
-        rows = [(self.over[row], self.weight[row]) for row in (0, group)]
+        rows = [(self.over[row], self.weight[row]) for row in (*range(FIRST_GROUP), group)]
         for over, weight in rows:
             for cell, s in step.items():
                 cost += weight[cell] * s * (2 * over[cell] + s)

@@ -59,43 +59,60 @@ _AXES = {
     "size": 7,
     "old head": 2,
 }
-#: Families of households, and their weight: 1 is a variance of 5 in a tract.
-_HOUSEHOLDS: tuple[tuple[tuple[str, ...], float], ...] = (
-    (("partner", "own", "sex", "owned"), 1.0),
-    (("couple", "hisp", "owned"), 1.0),
-    (("multig", "hisp", "owned"), 1.0),
-    (("hisp", "race", "owned"), 1.0),
-    (("relatives", "partner", "any own", "sex", "alone"), 0.2),
-    (("size", "relatives"), 0.1),
-    (("size", "tenure"), 0.5),
-    (("age", "relatives", "owned"), 0.1),
-    (("owned", "relatives", "partner", "sex", "alone", "age3"), 0.3),
-    (("couple", "sex"), 0.5),
+
+
+@dataclass(frozen=True)
+class LinkFamily(Frozen):
+    """A table with some ``axes`` of households. Its published cells have about the ``variance`` in
+    a tract. It is ``measured`` where queries count it. It is ``firm`` where no other family
+    contradicts it: persons decide how large households are, and who is related."""
+
+    axes: tuple[str, ...]
+    variance: float
+    measured: bool = False
+
+    def __post_init__(self) -> None:
+        if self.variance <= 0:
+            raise InputError("a variance must be positive", where="family of a link")
+
+    @property
+    def firm(self) -> bool:
+        return not {"size", "large", "relatives"} & set(self.axes)
+
+
+#: Families of households.
+_HOUSEHOLDS = (
+    LinkFamily(("partner", "own", "sex", "owned"), 3.2, True),
+    LinkFamily(("couple", "hisp", "owned"), 2.0, True),
+    LinkFamily(("multig", "hisp", "owned"), 4.7, True),
+    LinkFamily(("hisp", "race", "owned"), 2.3, True),
+    LinkFamily(("relatives", "partner", "any own", "sex", "alone"), 22.0),
+    LinkFamily(("size", "relatives"), 80.0),
+    LinkFamily(("size", "tenure"), 41.0),
+    LinkFamily(("age", "relatives", "owned"), 25.0),
+    LinkFamily(("owned", "partner", "sex", "alone", "age3"), 12.0),
+    LinkFamily(("age", "owned"), 45.0),
+    LinkFamily(("couple", "sex"), 12.0, True),
 )
 #: Families of households that the persons' file is asked for, which knows its householders better.
-_HEADS: tuple[tuple[tuple[str, ...], float], ...] = (
-    (("alone", "sex", "old head"), 1.0),
-    (("sex", "age"), 0.5),
-)
+_HEADS = (LinkFamily(("alone", "sex", "old head"), 34.0), LinkFamily(("sex", "age"), 20.0))
 #: Of householders as both files measured them together, where they did. Other families of what
 #: the skeleton counts are asked of it, too.
-_SKELETON: tuple[tuple[tuple[str, ...], float], ...] = (
-    (("alone", "sex", "age"), 1.0),
-    (("age", "owned"), 1.0),
-    (("alone", "owned"), 1.0),
-)
+_SKELETON = (LinkFamily(("alone", "sex", "age"), 5.0), LinkFamily(("alone", "owned"), 5.0))
 #: Very large households by tenure, which no file tells apart: see :meth:`Totals.with_large`.
-_LARGE = (("large", "tenure"), 0.5)
-_FAMILIES = (*_HOUSEHOLDS, *_HEADS, *_SKELETON, _LARGE)
+_LARGE = LinkFamily(("large", "tenure"), 10.0)
+_FAMILIES: tuple[LinkFamily, ...] = (*_HOUSEHOLDS, *_HEADS, *_SKELETON, _LARGE)
 _OF_HEADS = slice(len(_HOUSEHOLDS), len(_HOUSEHOLDS) + len(_HEADS))
 _OF_SKELETON = slice(_OF_HEADS.stop, _OF_HEADS.stop + len(_SKELETON))
 #: Sizes where the classes of very large households begin.
 _BEYOND = (8, 9, 11, 15)
 MEMBERS = "members"
-#: Persons by relationship and whether under 18, children by age, and the old.
-_LABELS, _CHILDREN, _SENIORS = 1.0, 0.3, 1.0
-#: The weight of a block group's cell next to that of its tract.
-GROUP_WEIGHT = 0.3
+#: Variances of persons by relationship, of minors by relationship, of children by age, and of the
+#: old. Only the first are measured.
+_LABELS, _MINORS, _CHILDREN, _SENIORS = 5.5, 22.0, 18.0, 45.0
+#: The variance of weight 1; and weights of a block group's cell next to that of its tract, where
+#: it is measured, and where not.
+_UNIT, _IN_GROUPS = 5.0, (0.6, 1.3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +126,6 @@ class Totals(Frozen):
     def __post_init__(self) -> None:
         if self.wanted.shape != self.weight.shape or (self.weight < 0).any():
             raise InputError("targets and weights do not fit", where="totals of a link")
-
-    def shifted(self, by: Floats) -> Totals:
-        """With other targets of the tract, ``(CELLS,)`` more."""
-        wanted = self.wanted.copy()
-        wanted[0] += by
-        return Totals(wanted, self.weight)
 
     def with_large(self, held: Floats) -> Totals:
         """With targets of very large households: how much larger than 7 they are does not depend on
@@ -153,11 +164,16 @@ def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
 
 
 def _starts() -> list[int]:
-    cells = [int(np.prod([_AXES[a] for a in axes])) for axes, _ in _FAMILIES]
+    cells = [int(np.prod([_AXES[a] for a in f.axes])) for f in _FAMILIES]
     return np.cumsum([0, *cells]).tolist()
 
 
-_SIZES = [axes for axes, _ in _HOUSEHOLDS].index(("size", "tenure"))
+def _place(*axes: str) -> int:
+    """The number of the family with these axes."""
+    return [f.axes for f in _FAMILIES].index(axes)
+
+
+_SIZES = _place("size", "tenure")
 
 
 def _large() -> Ints:
@@ -167,7 +183,8 @@ def _large() -> Ints:
 
 #: Where the cells of persons begin.
 _PERSONS_AT = _starts()[-1]
-_CHILD_AT = _PERSONS_AT + 2 * RELATIONS
+_MINOR_AT = _PERSONS_AT + RELATIONS
+_CHILD_AT = _MINOR_AT + RELATIONS
 _SENIOR_AT = _CHILD_AT + 3 * _MINOR
 CELLS = _SENIOR_AT + 4
 #: How many families of households there are.
@@ -182,9 +199,9 @@ def household_index(of: Mapping[str, Ints]) -> Ints:
 def _cells(levels: Mapping[str, Ints], which: slice) -> Ints:
     """The cells in some of the families, ``(..., families)``."""
     out = []
-    for (axes, _), start in zip(_FAMILIES[which], _starts()[:-1][which], strict=True):
+    for family, start in zip(_FAMILIES[which], _starts()[:-1][which], strict=True):
         at = np.zeros_like(levels["sex"])
-        for axis in axes:
+        for axis in family.axes:
             at = at * _AXES[axis] + levels[axis]
         out.append(at + start)
     return np.stack(out, axis=-1)
@@ -192,19 +209,20 @@ def _cells(levels: Mapping[str, Ints], which: slice) -> Ints:
 
 @cache
 def person_index() -> Ints:
-    """The cell of persons in each of three families by relationship and class of age, ``(RELATIONS,
-    classes, 3)``; ``CELLS`` where there is none."""
-    out = np.full((RELATIONS, len(AGES) + 1, 3), CELLS, dtype=np.int64)
-    minor = np.arange(len(AGES) + 1) < _MINOR
+    """The cell of persons in each of four families by relationship and class of age, ``(RELATIONS,
+    classes, 4)``; ``CELLS`` where there is none."""
+    out = np.full((RELATIONS, len(AGES) + 1, 4), CELLS, dtype=np.int64)
     for r in range(RELATIONS):
         if r in HEADS:
             continue
         label = LEVEL["roommate"] if r == LEVEL["other-nonrelative"] else r
-        out[r, :, 0] = _PERSONS_AT + 2 * label + minor * (r in _YOUNG)
+        out[r, :, 0] = _PERSONS_AT + label
+        if r in _YOUNG:
+            out[r, :_MINOR, 1] = _MINOR_AT + r
         if r not in PARTNERS:
             which = 0 if r in OWN else 1 if r == LEVEL["grandchild"] else 2
-            out[r, :_MINOR, 1] = _CHILD_AT + which * _MINOR + np.arange(_MINOR)
-        out[r, _OLD:, 2] = _SENIOR_AT + _senior(r)
+            out[r, :_MINOR, 2] = _CHILD_AT + which * _MINOR + np.arange(_MINOR)
+        out[r, _OLD:, 3] = _SENIOR_AT + _senior(r)
     return out
 
 
@@ -217,17 +235,35 @@ def _senior(relation: int) -> int:
 
 
 @cache
-def weights() -> Floats:
-    """Of each cell in a tract, ``(CELLS,)``."""
-    out = np.zeros(CELLS)
-    starts = _starts()
-    for (_, weight), a, b in zip(_FAMILIES, starts, starts[1:], strict=False):
-        out[a:b] = weight
-    out[_large()[0]] = 0.0  # not very large
-    out[_PERSONS_AT:_CHILD_AT] = _LABELS
-    out[_CHILD_AT:_SENIOR_AT] = _CHILDREN
-    out[_SENIOR_AT:] = _SENIORS
+def _known() -> tuple[Floats, np.ndarray, np.ndarray]:
+    """Of each cell its variance in a tract, whether it is measured, and whether it is firm,
+    ``(CELLS,)``. Persons contradict themselves in nothing."""
+    size = np.diff([*_starts(), _MINOR_AT, _CHILD_AT, _SENIOR_AT, CELLS])
+    persons = (_LABELS, _MINORS, _CHILDREN, _SENIORS)
+    variance = [*(f.variance for f in _FAMILIES), *persons]
+    measured = [*(f.measured for f in _FAMILIES), True, False, False, False]
+    firm = [*(f.firm for f in _FAMILIES), True, True, True, True]
+    return np.repeat(variance, size), np.repeat(measured, size), np.repeat(firm, size)
+
+
+def is_firm() -> np.ndarray:
+    """Whether each cell can be as published in a county, ``(CELLS,)``."""
+    return _known()[2]
+
+
+def weights(groups: int) -> Floats:
+    """Of each cell in a tract and its block groups, ``(1 + groups, CELLS)``."""
+    variance, measured, _ = _known()
+    out = np.tile(_UNIT / variance, (1 + groups, 1))
+    out[1:] *= np.where(measured, *_IN_GROUPS)
+    out[:, _large()[0]] = 0.0  # not very large
     return out
+
+
+def above_weights(of_tract: Floats, tracts: int) -> Floats:
+    """Of each cell in a unit of some ``tracts``, ``(CELLS,)``, from those of a tract. Firm ones
+    weigh as much; errors of all others add up."""
+    return np.where(is_firm(), of_tract, of_tract / tracts)
 
 
 def age_classes(age: Ints) -> Ints:
@@ -266,10 +302,9 @@ def published_totals(
         "old head": (heads.age >= 65).astype(np.int64),
     }
     wanted += added(_cells(levels, _OF_HEADS), group[heads.block], groups)
-    weight = np.tile(weights(), (1 + groups, 1))
+    weight = weights(groups)
     _ask_skeleton(wanted, weight, skeleton)
     _with_ages(wanted)
-    weight[1:] *= GROUP_WEIGHT
     return Totals(wanted, weight)
 
 
@@ -281,8 +316,8 @@ def _ask_skeleton(wanted: Floats, weight: Floats, skeleton: Histogram | None) ->
         weight[:, starts[_OF_SKELETON.start] : starts[_OF_SKELETON.stop]] = 0
         return
     levels = _skeleton_axes(skeleton.cell)
-    for i, (axes, _) in enumerate(_FAMILIES):
-        if set(axes) <= set(levels):
+    for i, family in enumerate(_FAMILIES):
+        if set(family.axes) <= set(levels):
             cells, to = _cells(levels, slice(i, i + 1)), slice(starts[i], starts[i + 1])
             found = added(cells, skeleton.unit, len(wanted) - 1, skeleton.count)
             wanted[:, to] = found[:, to]
@@ -304,42 +339,20 @@ def _skeleton_axes(cell: Ints) -> dict[str, Ints]:
     }
 
 
-_BY_AGE, _BY_THREE_AGES, _HEADS_BY_AGE = (
-    [axes for axes, _ in _FAMILIES].index(axes)
-    for axes in (
-        ("age", "relatives", "owned"),
-        ("owned", "relatives", "partner", "sex", "alone", "age3"),
-        ("sex", "age"),
-    )
-)
+#: How households by age are scaled: where classes of an axis of age begin, of nine.
+_AGE_AXES = {"age": np.arange(9), "age3": np.array([0, 2, 6])}
 
 
 def _with_ages(wanted: Floats) -> None:
     """Householders by class of age are measured better among persons: families of households by age
     are scaled to them, at most twofold."""
-    rows, starts = len(wanted), _starts()
-    ages, three, heads = (
-        wanted[:, starts[i] : starts[i + 1]] for i in (_BY_AGE, _BY_THREE_AGES, _HEADS_BY_AGE)
-    )
-    now = ages.reshape(rows, 9, 4).sum(axis=2)
-    then = heads.reshape(rows, 2, 9).sum(axis=1)
-    factor = np.clip(then / np.maximum(now, 1), 0.5, 2)
-    ages *= np.repeat(factor, 4, axis=1)
-    now, then = (np.add.reduceat(x, (0, 2, 6), axis=1) for x in (now, then))
-    three *= np.tile(np.clip(then / np.maximum(now, 1), 0.5, 2), three.shape[1] // 3)
-
-
-def shares(over: Floats, above: Ints, homes: Ints) -> Floats:
-    """How the targets of tracts change for the units ``above`` them to have their published totals,
-    ``(tracts, CELLS)``. ``over``: by how much each tract is above them, of the same shape.
-
-    A unit's deviation is shared by households in whole numbers; what a tract rounds down, the next
-    one gets. Of a family that weighs little a part is shared: its published totals can contradict
-    others, and no price could bring them about."""
-    out = np.zeros_like(over)
-    for unit in np.unique(above):
-        here = np.flatnonzero(above == unit)
-        upto = np.cumsum(homes[here]) / max(1, homes[here].sum())
-        due = np.rint(-over[here].sum(axis=0) * np.minimum(1, 2 * weights()) * upto[:, None])
-        out[here] = np.diff(due, axis=0, prepend=0)
-    return out
+    rows, starts, heads = len(wanted), _starts(), _place("sex", "age")
+    then = wanted[:, starts[heads] : starts[heads + 1]].reshape(rows, 2, 9).sum(axis=1)
+    for i, family in enumerate(_HOUSEHOLDS):
+        for axis in set(family.axes) & set(_AGE_AXES):
+            shape = tuple(_AXES[a] for a in family.axes)
+            level = np.unravel_index(np.arange(np.prod(shape)), shape)[family.axes.index(axis)]
+            cells = wanted[:, starts[i] : starts[i + 1]]
+            now = np.stack([cells[:, level == k].sum(axis=1) for k in range(_AXES[axis])], axis=1)
+            due = np.add.reduceat(then, _AGE_AXES[axis], axis=1)
+            cells *= np.clip(due / np.maximum(now, 1), 0.5, 2)[:, level]

@@ -22,7 +22,7 @@ class Trust:
     partner: float = 0.2
     elsewhere: float = 0.3
     crowded: float = 0.6
-    sweeps: int = 6
+    sweeps: int = 4
 
     def __post_init__(self) -> None:
         if min(astuple(self)) < 0:

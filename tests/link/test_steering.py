@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from das.errors import InputError
 from das.link import moves
 from das.link.composition import attributes, counted
+from das.link.counties import MOST, moved_together, parts
 from das.link.fields import household_attributes
-from das.link.linked_tract import LinkedTract
-from das.link.linking import LinkedHomes, TractInput, link_tract, settled
+from das.link.linked_tract import FIRST_GROUP, LinkedTract
+from das.link.linking import LinkedHomes, TractInput, link_tract, linked_tract, settled
 from das.link.people import HomePersons
 from das.link.population import tracts
 from das.link.steering import LEAST, made, steered
 from das.link.totals import (
     CELLS,
     Totals,
+    above_weights,
     added,
     age_classes,
     household_index,
+    is_firm,
     person_index,
     published_totals,
-    shares,
 )
 from das.link.trust import Trust
 from das.model.dhc.households import DHCH, TENURE
 from das.model.dhc.members import HEADS, household_levels
+from das.model.dhc.persons import DHCP
+from das.model.histogram import Histogram
 from tests import dhc_small
 from tests import linked_worlds as worlds
 
@@ -57,7 +63,7 @@ def tract(given: TractInput, homes: LinkedHomes) -> LinkedTract:
 
 def held(of: LinkedTract) -> np.ndarray:
     """Totals counted from the members anew, ``(1 + groups, CELLS)``."""
-    people, groups = of.people.labelled(of.relgq), len(of.over) - 1
+    people, groups = of.people.labelled(of.relgq), len(of.over) - FIRST_GROUP
     found, able = attributes(counted(people, of.home, len(of.head)), of.levels, of.head, of.tenure)
     assert able.all()
     persons = person_index()[of.relgq, age_classes(of.age)]
@@ -82,12 +88,12 @@ def nothing(groups: int) -> Totals:
 
 
 def test_steering_lowers_the_distance_and_keeps_what_is_published(tract: LinkedTract) -> None:
-    start, wanted = tract.distance, held(tract) - tract.over[:, :CELLS]
+    start, wanted = tract.distance, held(tract) - tract.over[1:, :CELLS]
     block = tract.people.block[tract.head].copy()
     tenure = np.bincount(tract.group * 3 + tract.tenure)
     steered(tract, np.random.default_rng(1), 4)
     assert tract.distance < 0.5 * start
-    assert np.allclose(held(tract) - wanted, tract.over[:, :CELLS])  # no bookkeeping is off
+    assert np.allclose(held(tract) - wanted, tract.over[1:, :CELLS])  # no bookkeeping is off
     assert np.array_equal(tract.people.block, tract.block[tract.home])
     assert np.array_equal(tract.people.block[tract.head], block)
     assert np.array_equal(np.bincount(tract.group * 3 + tract.tenure), tenure)
@@ -101,39 +107,61 @@ def test_moves_of_each_kind_lower_the_distance(tract: LinkedTract, kind: str) ->
     rng = np.random.default_rng(2)
     found = moves.relabelled(tract) if kind == "relabelled" else getattr(moves, kind)(tract, rng, 9)
     found = moves.HouseholdMoves(**{**vars(found), "cost": np.zeros(len(found.cost))})
-    wanted, before = held(tract) - tract.over[:, :CELLS], tract.distance
+    wanted, before = held(tract) - tract.over[1:, :CELLS], tract.distance
     many = made(tract, found)
     assert many
     assert tract.distance <= before - LEAST * many
-    assert np.allclose(held(tract) - wanted, tract.over[:, :CELLS])
+    assert np.allclose(held(tract) - wanted, tract.over[1:, :CELLS])
 
 
-def test_targets_that_are_moved_are_followed(given: TractInput, homes: LinkedHomes) -> None:
-    """A tract that must give own children gives some, whatever was published."""
-    shift = np.zeros(CELLS)
-    cells = person_index()[[6, 7, 8], 0, 0]
-    few, many = shift.copy(), shift.copy()
-    few[cells], many[cells] = -20, 20
-    left = [settled(given, homes, x, 1) for x in (few, many)]
-    own = [np.isin(x.people.relgq, (6, 7, 8)).sum() for x in left]
-    assert own[0] < own[1]
-    for x in left:
-        assert DHCH.possible[x.cell].all()
-        assert np.array_equal(np.sort(x.people.age), np.sort(homes.people.age))
+def test_a_tract_follows_the_unit_above(given: TractInput, homes: LinkedHomes) -> None:
+    """One whose county has too many own children gives some, whatever was published of it."""
+    cells, own = person_index()[[6, 7, 8], 0, 0], []
+    for much in (-20.0, 20.0):
+        tract, over = linked_tract(given, homes), np.zeros(CELLS)
+        over[cells] = much
+        tract.within(over, np.ones(CELLS))
+        steered(tract, np.random.default_rng(1), 2)
+        moved = settled(homes, tract)
+        own.append(np.isin(moved.people.relgq, (6, 7, 8)).sum())
+        assert DHCH.possible[moved.cell].all()
+        assert np.array_equal(np.sort(moved.people.age), np.sort(homes.people.age))
+    assert own[0] > own[1]
 
 
-def test_deviations_are_shared_in_whole_numbers() -> None:
-    rng = np.random.default_rng(3)
-    over = rng.integers(-9, 10, (7, CELLS)).astype(float)
-    above, homes = np.array([0, 0, 1, 1, 1, 1, 2]), np.array([5, 0, 9, 1, 30, 2, 7])
-    found = shares(over, above, homes)
-    assert np.array_equal(found, np.rint(found))
-    label = person_index()[6, 0, 0]  # weighs much: shared whole
-    for unit in range(3):
-        here = above == unit
-        assert found[here, label].sum() == -over[here, label].sum()
-        assert (np.abs(found[here].sum(axis=0)) <= np.abs(over[here].sum(axis=0))).all()
-    assert not found[1].any()  # nobody lives there
+def test_tracts_move_together_towards_the_totals_of_their_county(given: TractInput) -> None:
+    """Three tracts, and one where nobody lives."""
+    empty = Histogram.of(len(given.group), DHCP.cells, *(np.zeros(0, dtype=np.int64),) * 3)
+    nobody = replace(given, persons=empty)
+    four = [replace(given, seed=bytes([i] * 32), trust=Trust(sweeps=1)) for i in range(3)]
+    four.insert(1, replace(nobody, trust=Trust(sweeps=1)))
+    before = [link_tract(t) for t in four]
+    after = moved_together(four, before)
+
+    def far(homes: list[LinkedHomes]) -> float:
+        there = [linked_tract(t, h) for t, h in zip(four, homes, strict=True) if len(h.cell)]
+        over = np.sum([t.held - t.wanted for t in there], axis=0)
+        return float((above_weights(there[0].weight[1, :-1], 3) * over**2)[is_firm()].sum())
+
+    assert far(after) < 0.5 * far(before)
+    again = moved_together(four, before)
+    for a, b, c in zip(before, after, again, strict=True):
+        assert np.array_equal(b.cell, c.cell)
+        assert all(np.array_equal(x, y) for x, y in zip(*map(people_of, (b, c)), strict=True))
+        assert np.array_equal(np.sort(a.people.block), np.sort(b.people.block))
+        assert np.array_equal(np.sort(a.people.age), np.sort(b.people.age))
+
+
+def people_of(homes: LinkedHomes) -> tuple[np.ndarray, ...]:
+    return homes.household, homes.people.relgq, homes.people.age
+
+
+def test_tracts_that_move_together_are_of_one_county() -> None:
+    above = np.repeat([0, 1, 2], [3, 170, 1])
+    found = parts(above)
+    assert np.array_equal(np.concatenate(found), np.arange(len(above)))
+    assert all(len(set(above[p])) == 1 and len(p) <= MOST for p in found)
+    assert [len(p) for p in found] == [3, 57, 57, 56, 1]
 
 
 def test_what_totals_refuse() -> None:

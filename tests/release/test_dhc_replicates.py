@@ -502,14 +502,17 @@ def test_the_command_adds_them_to_a_release(commands: Commands, run: Path) -> No
     assert list(said["rows"]) == ["H4_Tract.parquet"]
     assert "page" not in said
     wide = das.read_intervals(run, "H4", method="replicates")
-    code, out, _ = call(
-        run, "--replicates", 2, "--seed", 5, "--table", "H4", "--level", "Tract", "--table", "P12"
-    )
+    few = ("--replicates", 2, "--seed", 5, "--table", "H4", "--level", "Tract", "--table", "P12")
+    code, out, _ = call(run, *few, "--rule", "ct")
     assert code == 0
     assert "published before" in out
     narrow = das.read_intervals(run, "H4", method="replicates")
-    assert (wide["lower"] <= narrow["lower"]).all()
-    assert (wide["upper"] >= narrow["upper"]).all()
+    assert call(run, *few)[0] == 0  # by its own rule
+    of_table = das.read_intervals(run, "H4", method="replicates")
+    for wider in (wide, of_table):
+        assert (wider["lower"] <= narrow["lower"]).all()
+        assert (wider["upper"] >= narrow["upper"]).all()
+    assert (of_table["upper"] > narrow["upper"]).any()
     assert commands.named("account")("verify", run)[0] == 0
 
 
