@@ -46,7 +46,7 @@ class LinkedTract:
         self.tenure = tenure.copy()
         self.block = people.block[self.head]
         self.group = group[self.block]
-        homes = len(tenure)
+        homes, self.families = len(tenure), totals.families
         self.counts = counted(people, household, homes)
         self.index, _ = self.after(self.head, self.counts, self.tenure)
         groups = len(totals.wanted) - 1
@@ -82,7 +82,7 @@ class LinkedTract:
     def after(self, head: Ints, counts: Ints, tenure: Ints) -> tuple[Ints, np.ndarray]:
         """The cells of households with other members, and whether there can be such."""
         of, able = attributes(counts, self.levels, head, tenure)
-        return household_index(of), able
+        return household_index(of, self.families), able
 
     def prices(self) -> tuple[Floats, Floats]:
         """What one more and one less of each cell change, ``(groups, CELLS + 1)``."""
