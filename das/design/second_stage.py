@@ -11,8 +11,8 @@ it is the measured query with the fewest answers whose sums its lines are.
 * Otherwise the error is mostly bias of many cells that are near 0, which no share removes. A query
   with few answers that tells the group is *missing*: one must be chosen and measured.
 
-The rise is paid by what the level's queries have above a floor, such as the present plan's shares,
-in proportion, and at most half of it goes in one step. Short queries pay nothing. So the total of
+The rise is paid in proportion to what the level's queries have above a floor, such as the present
+plan's shares. At most half of that goes in one step. Short queries pay nothing. So the total of
 each level stays, and no query falls below its floor. The runs are then made again; the stage ends
 when no group is short."""
 
