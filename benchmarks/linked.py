@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import argparse
 import resource
-import subprocess
-import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,8 +18,8 @@ from time import perf_counter, process_time
 import numpy as np
 import pyarrow.parquet as parquet
 
-from benchmarks.common import RHODE_ISLAND, ROOT, Figures, no_data, shared_data
-from benchmarks.evaluation import BRISTOL
+from benchmarks.common import Figures, no_data, shared_data
+from benchmarks.county_runs import BRISTOL_CODE, county_runs, file_of
 from das.engine import Silent, executor
 from das.files.readers import linked as reader
 from das.link.averages import ALL, sums, units_of_blocks
@@ -40,10 +37,8 @@ from das.release.dhc import open_dhc
 from das.release.linking import LinkOptions, linked_counts, places
 
 LEVELS = ("County", "Tract", "Block_Group", "Block")
-TREE = 'geography.levels=["State", "County", "Tract", "Block_Group", "Block"]'
 #: Tables that one of the files measures so well that a link may be a quarter worse above blocks.
 PRECISE = ("P17", "PCT9", "PCT14", "PCT15", "HCT2")
-BRISTOL_CODE = "001"
 Lowest = Mapping[str, Histogram]
 Figure = Callable[..., None]
 
@@ -58,7 +53,7 @@ def main() -> None:
     given = parser.parse_args()
     figures = Figures("linked")
     for county in given.counties:
-        file = BRISTOL if county == BRISTOL_CODE else RHODE_ISLAND
+        file = file_of(county)
         if (data := shared_data(file)) is None:
             figures.skipped(f"link of county {county}", no_data(file))
             continue
@@ -66,50 +61,10 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as made:
                 folder = (given.keep or Path(made)) / f"{county}-{seed}"
                 folder.mkdir(parents=True, exist_ok=True)
-                _runs(_of_county(data, county, folder), folder, seed)
+                county_runs(data, county, folder, seed)
                 each = partial(figures, county=county, seed=seed)
                 options = LinkOptions(skeleton=given.joint)
                 _measure(each, folder, given.workers, options)
-
-
-def _of_county(data: Path, county: str, folder: Path) -> Path:
-    """The lines of one county in a redistricting file of a state."""
-    if county == BRISTOL_CODE:
-        return data
-    out = folder / "county.pl.zip"
-    with zipfile.ZipFile(data) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
-        names = [n for n in source.namelist() if n.endswith(".pl")]
-        geography = next(n for n in names if "geo" in n)
-        lines = source.read(geography).decode("latin-1").splitlines(keepends=True)
-        kept = [x for x in lines if x[29:32] == county]
-        numbers = {x[18:25] for x in kept}
-        target.writestr(geography, "".join(kept).encode("latin-1"))
-        for name in names:
-            if name != geography:
-                rows = source.read(name).decode("latin-1").splitlines(keepends=True)
-                kept = [x for x in rows if x.split(",", 5)[4] in numbers]
-                target.writestr(name, "".join(kept).encode("latin-1"))
-    return out
-
-
-def _runs(data: Path, folder: Path, seed: int) -> None:
-    if (folder / "dhc" / "manifest.json").is_file():
-        return
-    pl94, records = folder / "pl94", folder / "records"
-    for command in (
-        ["run", "pl94-2010", "--data", data, "--out", pl94, "--set", f"run.seed={seed}"],
-        ["data", "simulate", "dhc", "--blocks", data, "--out", records, "--seed", seed],
-        [
-            *("run", "dhc-2020", "--set", f"constraints.from={pl94}", "--data", records),
-            *("--out", folder / "dhc", "--set", f"run.seed={seed + 100}", "--set", TREE),
-        ],
-    ):
-        subprocess.run(
-            [sys.executable, "-m", "das", *map(str, command)],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-        )
 
 
 def _measure(figures: Figure, folder: Path, workers: int, options: LinkOptions) -> None:

@@ -27,16 +27,22 @@ _SHARE = 0.005  # of the time, for looking
 
 
 @dataclass(frozen=True)
-class WholeRun:
+class CommandCost:
     """``seconds`` on the wall from start to end of the command, ``cpu`` of all its processes,
     ``peak_mb`` of all of them at one time (shared pages counted once), ``None`` where the system
     does not say."""
 
-    directory: RunDirectory
-    manifest: dict[str, Any]
     seconds: float
     cpu: float
     peak_mb: float | None
+
+
+@dataclass(frozen=True)
+class WholeRun(CommandCost):
+    """A command that makes a run, and what that says of itself."""
+
+    directory: RunDirectory
+    manifest: dict[str, Any]
 
     def stages(self) -> dict[str, float]:
         """Seconds of each stage."""
@@ -62,12 +68,29 @@ def measured(
     workers: int,
     more: Sequence[str] = (),
     source: Path = ROOT,
+    program: Sequence[str] = ("-m", "das"),
 ) -> WholeRun:
-    """Any command of ``das`` that makes a run in ``out``, by the code of the checkout ``source``."""
+    """Any command of ``das`` that makes a run in ``out``, by the code of the checkout ``source``;
+    or of a ``program`` that takes the same arguments."""
+    cost = command_cost(arguments, out, workers=workers, more=more, source=source, program=program)
+    directory = RunDirectory(out)
+    return WholeRun(**vars(cost), directory=directory, manifest=directory.read_manifest())
+
+
+def command_cost(
+    arguments: Sequence[str],
+    out: Path,
+    *,
+    workers: int,
+    more: Sequence[str] = (),
+    source: Path = ROOT,
+    program: Sequence[str] = ("-m", "das"),
+) -> CommandCost:
+    """What any command of ``das`` takes that writes to ``out``. Raises ``RuntimeError`` with its
+    message if it fails."""
     command = [
         sys.executable,
-        "-m",
-        "das",
+        *program,
         *arguments,
         "--out",
         str(out),
@@ -91,10 +114,7 @@ def measured(
         errors.seek(0)
         if process.returncode:
             raise RuntimeError(errors.read().decode(errors="replace").strip())
-    directory = RunDirectory(out)
-    return WholeRun(
-        directory, directory.read_manifest(), seconds, _cpu_of_children() - before, peak or None
-    )
+    return CommandCost(seconds, _cpu_of_children() - before, peak or None)
 
 
 def _adopt() -> None:

@@ -94,6 +94,13 @@ def sizes_of_dhc(spec: DhcSpec, stored: Mapping[str, int]) -> list[Size]:
     ]
 
 
+def worker_of_dhc(cells: int) -> float:
+    """Bytes of a worker of a DHC run that is cut: its process with the truth, and the one that
+    estimates. ``cells``: the occupied cells of lowest units of one universe, in the largest
+    subtree. A worker has one universe of one subtree at a time."""
+    return 2 * _LOADED + _BY_CELL * cells
+
+
 def _size(
     spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | None, own: Sequence[str]
 ) -> Size:

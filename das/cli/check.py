@@ -60,6 +60,7 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...]) -> Co
     out = _planned(spec, promise) | {"redundant": redundant.as_data(spare)}
     out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
     out |= {"input": dict(read.data)} if read.data else {}
+    out |= {"further": given.further} if given.further else {}
 
     def show() -> None:
         warn(spec.run.private, PLANNED)
@@ -69,6 +70,7 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...]) -> Co
         for line in (
             *redundant.lines(spare, config),
             *_impossible(given.listed_schemas),
+            *given.further,
             *(_sized(size, bool(paths)) for size in found),
         ):
             click.echo(line)

@@ -44,11 +44,10 @@ from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS,
 @click.option(
     "--rule",
     type=click.Choice(COUNT_RULES),
-    default="ct",
-    show_default=True,
+    show_default="ct; for the DHC table",
     help=(
         "How replicates become an interval. ct is the Bureau's; pratt also covers small "
-        "counts by true value."
+        "counts by true value; table adds the bias that the whole table shows."
     ),
 )
 @click.option(
@@ -98,7 +97,7 @@ def intervals(
     published: Path | None,
     count: int | None,
     coverage: float,
-    rule: str,
+    rule: str | None,
     tables: tuple[str, ...],
     levels: tuple[str, ...],
     out: Path | None,

@@ -39,6 +39,12 @@ from das.release.linking import AFTER, BEFORE, LinkOptions, link_release
     is_flag=True,
     help="Estimate householders from both files together first. Takes about twice as long.",
 )
+@click.option(
+    "--targets",
+    type=PATH,
+    help="A RUN or release of the S-DHC of the same records: the link is moved towards its totals"
+    " of persons in households by tenure, and by race of the householder and age.",
+)
 @run_options
 @answering
 def link(
@@ -49,6 +55,7 @@ def link(
     no_tables: bool,
     replicates: int,
     joint: bool,
+    targets: Path | None,
     workers: int,
     quiet: bool,
 ) -> CommandAnswer:
@@ -57,7 +64,8 @@ def link(
     Reads a RUN or release, and costs no budget. Writes persons, households and group
     quarters that agree with each other, and the files of the DHC that follow from them. No
     household is a real one."""
-    options = LinkOptions(number, csv, not no_tables, replicates, joint)
+    sdhc = None if targets is None else release_of(targets)
+    options = LinkOptions(number, csv, not no_tables, replicates, joint, sdhc)
     with Live(quiet) as progress:
         found = link_release(release_of(release), out, options, workers=workers, progress=progress)
     return CommandAnswer(found, lambda: _print(found, out))

@@ -77,7 +77,7 @@ def reconstruct(
         )
     summary: dict[str, Any] = result.summary()
     scores = [] if result.scores is None else list(score_rows(result.scores))
-    data = {"summary": summary, "scores": _plain(scores)}
+    data = {"summary": summary, "scores": plain_rows(scores)}
     return CommandAnswer(data, lambda: _print(summary, result.scores, out))
 
 
@@ -115,10 +115,10 @@ def _scored(scores: ReidentificationScores, private: Private = True) -> CommandA
         ]
         console().print(records_table("Compared with the truth (confidential)", every))
 
-    return CommandAnswer(marked({"scores": _plain(rows)}, private), for_a_reader)
+    return CommandAnswer(marked({"scores": plain_rows(rows)}, private), for_a_reader)
 
 
-def _plain(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+def plain_rows(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """Rows whose numbers JSON knows: none instead of nan."""
     return [{k: None if v != v else v for k, v in row.items()} for row in rows]
 

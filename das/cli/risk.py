@@ -14,6 +14,7 @@ import click
 from das import risk as intruder
 from das.cli.answer import CommandAnswer, answering
 from das.cli.attack import attack
+from das.cli.attack_link import link
 from das.cli.console import console, records_table
 from das.cli.options import PATH, load_counts, warn
 from das.cli.reconstruct import reconstruct
@@ -57,6 +58,7 @@ def risk() -> None:
 
 risk.add_command(attack)
 risk.add_command(reconstruct)
+risk.add_command(link)
 
 
 def _costs(command: Callable[..., CommandAnswer]) -> Callable[..., None]:

@@ -137,7 +137,7 @@ class Fault:
             f"`das status {task.run}` shows its words, which can tell of the truth",
         )
 
-    def error(self, task: Task) -> DasError:
+    def error(self, task: object) -> DasError:
         """The error to raise in the process that sent the task."""
         error: DasError = getattr(das.errors, self.of)(
             self.what, where=self.where or task, remedy=self.remedy

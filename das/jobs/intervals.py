@@ -15,8 +15,8 @@ from das.files.run.ledger import INTERVALS
 from das.files.run.run_directory import release_of
 from das.release import published_replicates
 from das.release.coverage import COVERAGE
-from das.release.replicate_source import ENOUGH, IntervalOptions
-from das.release.replicates import make
+from das.release.replicate_source import ENOUGH, PLAIN, IntervalOptions
+from das.release.replicates import make, rule_of
 
 #: Of the replicates' noise, where nobody says otherwise.
 SEED = 1
@@ -29,7 +29,7 @@ def intervals(
     replicates_from: Path | str | None = None,
     replicates: int | None = None,
     coverage: float = COVERAGE,
-    rule: str = "ct",
+    rule: str | None = None,
     tables: Sequence[str] = (),
     levels: Sequence[str] = (),
     seed: int | None = None,
@@ -48,9 +48,10 @@ def intervals(
     release's microdata, number 0, and of its replicates (``das.files.readers.ppmf_replicates``).
     All of them are used, or the first ``replicates``. Nothing is run, and ``out`` is required.
 
-    ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``;
-    ``"pratt"`` also covers small counts by true value). ``tables`` and ``levels`` restrict the
-    result. Only published files are read, and no budget is spent.
+    ``rule`` makes intervals of replicates (``"ct"``, the Bureau's and the default, ``"t"``,
+    ``"z"``, ``"cz"``; ``"pratt"`` also covers small counts by true value; ``"table"`` adds
+    the bias that the whole table shows, and is the default for the DHC). ``tables`` and
+    ``levels`` restrict the result. Only published files are read, and no budget is spent.
 
     ``earlier``: for a release of the DHC, the run or release of the redistricting counts that it
     keeps. Each replicate then rests on a replicate of that release, and the intervals cover the
@@ -77,7 +78,7 @@ def intervals(
         if out is None:
             raise _not("nothing says where they are to be written", "name the folder --out")
         found = ppmf_replicates.replicate_files(Path(replicates_from), replicates)
-        asked = IntervalOptions(len(found) - 1, 0, coverage, rule, *chosen)
+        asked = IntervalOptions(len(found) - 1, 0, coverage, rule or PLAIN, *chosen)
         with display(progress) as shown:
             return published_replicates.make(
                 found, Path(out), asked, workers=workers, resume=resume, progress=shown
@@ -89,6 +90,7 @@ def intervals(
         )
     release = release_of(Path(path))
     count = ENOUGH if replicates is None else replicates
+    rule = rule or rule_of(release)
     asked = IntervalOptions(count, SEED if seed is None else seed, coverage, rule, *chosen)
     folder = release / INTERVALS if out is None else Path(out)
     with display(progress) as shown:

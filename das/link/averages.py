@@ -11,6 +11,7 @@ import numpy as np
 from das.errors import InputError
 from das.link.counted import RELATIVES
 from das.link.fields import MS, Floats, Ints, household_attributes, type_fields
+from das.link.people import HomePersons
 from das.link.population import LinkedPopulation
 from das.model.dhc.household_types import ATTRIBUTE
 from das.model.dhc.households import DHCH
@@ -89,14 +90,20 @@ def _values(linked: LinkedPopulation) -> dict[str, tuple[Ints, np.ndarray]]:
     homes = len(linked.cell)
     kind = household_attributes(linked.cell)[ATTRIBUTE]
     t = type_fields()
-    spouses = (LEVEL["opposite-sex-spouse"], LEVEL["same-sex-spouse"])
-    family = np.isin(people.relgq, (*HEADS, *spouses, *RELATIVES))
+    family = family_members(people)
     every = np.ones(homes, dtype=bool)
     return {
         "household size": (linked.size, every),
         "family size": (np.bincount(home[family], minlength=homes), t.relatives[kind] == 1),
         "children": (np.bincount(home[people.age < 18], minlength=homes), every),
     }
+
+
+def family_members(people: HomePersons) -> np.ndarray:
+    """Who counts in the size of a family, if the household is one: the householder, and relatives
+    with the spouse among them."""
+    spouses = (LEVEL["opposite-sex-spouse"], LEVEL["same-sex-spouse"])
+    return np.isin(people.relgq, (*HEADS, *spouses, *RELATIVES))
 
 
 def _groups(cell: Ints) -> Iterator[tuple[str, np.ndarray]]:
@@ -130,7 +137,7 @@ def average_rows(
         codes = spine.geocodes(level)
         for (statistic, group), households in own.households.items():
             average = own.average((statistic, group))
-            error = _error(average, [o.average((statistic, group)) for o in others])
+            error = replicate_error(average, [o.average((statistic, group)) for o in others])
             for u in np.flatnonzero(households).tolist():
                 found = None if error is None or np.isnan(error[u]) else float(error[u])
                 rows.append(
@@ -147,7 +154,8 @@ def average_rows(
     return rows
 
 
-def _error(average: Floats, others: list[Floats]) -> Floats | None:
+def replicate_error(average: Floats, others: list[Floats]) -> Floats | None:
+    """The root mean square of the differences of ``others``, where there are any."""
     if not others:
         return None
     apart = np.stack(others) - average

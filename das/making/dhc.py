@@ -16,8 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from das.engine import executor
+import numpy as np
+
 from das.engine.choice import EngineChoice
+from das.engine.enclosed import end_waiting
 from das.engine.progress import Progress
 from das.errors import UserError
 from das.files import atomic
@@ -27,6 +29,7 @@ from das.files.run import truth as truth_file
 from das.files.run.run_directory import RunDirectory
 from das.making.series import TIMES, BudgetAxis
 from das.making.work import (
+    SMALL,
     DerivedOutputs,
     InputOutlook,
     MeasuringRecord,
@@ -39,9 +42,10 @@ from das.release import dhc_files
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
 from das.release.estimating import certificates_json
+from das.release.linking import link_run
 from das.report.dhc_errors import dhc_errors_html, summaries
 from das.report.facts import facts
-from das.size import sizes_of_dhc
+from das.size import sizes_of_dhc, worker_of_dhc
 from das.spec import DhcSpec
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
 from das.stages import Stages
@@ -51,6 +55,7 @@ from das.truth.dhc_by_subtree import DhcSubtrees
 from das.truth.dhc_measuring import MeasuringDhc, begin, measure_and_estimate
 from das.truth.histogram import upward
 from das.truth.measuring import check_sources
+from das.truth.oracle import Oracle
 from das.truth.prepared import TrueHistograms
 from das.version import __version__
 
@@ -124,23 +129,33 @@ class DhcMaker:
         return performed_where_cut(choice, directory)
 
     def measure(self, work: RunContext) -> MeasuringRecord:
-        """Estimation asks, and is answered: both are done here."""
+        """Estimation asks, in a process of its own, and is answered here."""
         began, (name, private) = (
             datetime.now(UTC),
             entropy.stated(self.spec.run.entropy, self.spec.run.seed),
         )
         opened = open_dhc(work.directory.release)
         measuring = MeasuringDhc(opened, work.directory, work.accept_spent)
-        with work.stages("measure and estimate"), executor(work.choice.workers) as pool:
-            estimate = partial(opened.estimate, pool=pool, progress=work.progress)
+        with work.stages("measure and estimate"):
+            oracle = Oracle(work.choice.workers, work.progress)
+            estimate = partial(opened.estimated, solve=oracle.estimated)
             done = measure_and_estimate(
-                opened, measuring, estimate, _below(opened, measuring, work, pool)
+                opened, measuring, estimate, _below(opened, measuring, work, oracle)
             )
+            if work.directory.bytes_of_truth() >= SMALL:  # a small one is left to the next run
+                end_waiting()
         return MeasuringRecord(began, name, private, measuring.close(), (opened, measuring, done))
 
     def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         opened, _, done = measured.kept
         publish(opened, done, measured.privacy, work.stages, work.progress)
+        link_run(
+            work.directory,
+            opened.spec.link,
+            workers=work.choice.workers,
+            stages=work.stages,
+            progress=work.progress,
+        )
         certificates = {name: e.certificates for name, e in done.items()}
         return DerivedOutputs({"certificates": certificates_json(certificates)})
 
@@ -179,7 +194,8 @@ class DhcMaker:
         return _beside(errors) | {"rows": errors.queries, "own_spine": opened.has_own_spine}
 
     def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
-        return InputOutlook(sizes_of_dhc(self.spec, self.read(progress).stored))
+        read = self.read(progress)
+        return InputOutlook(sizes_of_dhc(self.spec, read.stored), says=_cut(read))
 
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
         return {"cost": cost(statement.read(directory.release))}
@@ -201,12 +217,25 @@ class DhcMaker:
 
 
 def _below(
-    opened: OpenedDhc, measuring: MeasuringDhc, work: RunContext, pool: Executor
+    opened: OpenedDhc, measuring: MeasuringDhc, work: RunContext, oracle: Oracle
 ) -> DhcSubtrees | None:
     if not len(opened.cut):
         return None
     size, root = work.choice.size, work.directory.root
-    return DhcSubtrees(opened, measuring, root, work.engine, size, pool, work.progress)
+    return DhcSubtrees(opened, measuring, root, work.engine, size, oracle)
+
+
+def _cut(read: PreparedDhc) -> Sequence[str]:
+    """What a worker takes of a run that is cut."""
+    if not len(read.subtrees):
+        return ()
+    blocks = np.diff(read.subtrees.lowest(read.spine))
+    cells = max(int(each.max()) for each in read.stored_in_subtrees.values())
+    return (
+        f"the run is cut into {len(blocks)} subtrees of up to {blocks.max():,} blocks: a worker takes"
+        f" about {worker_of_dhc(cells) / 1e9:.1f} GB of memory, its two processes together, and the"
+        " main process what all of it takes",
+    )
 
 
 def _errors(

@@ -15,7 +15,7 @@ households."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,8 +28,8 @@ from das.accounting.document import ALTERED
 from das.engine import Progress
 from das.errors import InfeasibleError, ReleaseError
 from das.estimate.fixed_counts import FixedCounts
-from das.estimate.outer import OuterEstimates, RefinedEstimates, refined
-from das.estimate.upward import FromBelow, Upward
+from das.estimate.outer import OuterEstimates, RefinedEstimates
+from das.estimate.outer_problem import FromSubtrees, OuterProblem
 from das.files import atomic
 from das.files.measurements.on_demand import OnDemandReader
 from das.files.release import areas as areas_file
@@ -52,6 +52,8 @@ from das.spec import DhcSpec, load, of_kind
 from das.spec.dhc import UNITS, DhcUniverse
 
 Ints = NDArray[np.int64]
+#: Estimates a problem from a source of answers, in this process or beyond a wall.
+Solver = Callable[[OuterProblem, SparseSource], RefinedEstimates]
 SPEC, SPINE = "spec.toml", "spine.parquet"
 #: Groups of the query that is held fixed of units, before the types of facilities: occupied, and
 #: vacant.
@@ -165,12 +167,26 @@ class OpenedDhc:
         pool: Executor | None = None,
         progress: Progress | None = None,
     ) -> OuterEstimates:
-        """One universe from its measurements; those before it are ``done``. Published counts, by
-        level of the published spine.
+        """One universe from its measurements, in this process; those before it are ``done``.
+        Published counts, by level of the published spine.
         """
-        spine, ties = self.tree(u).spine, self.ties(u, self.homes(u, done))
-        found = self.refined(u, self.upward(source, spine), spine, ties, pool, progress)
-        return self.on_published(u, found)
+
+        def here(problem: OuterProblem, source: SparseSource) -> RefinedEstimates:
+            return problem.estimated(source, pool, progress)
+
+        return self.estimated(u, source, done, here)
+
+    def estimated(
+        self,
+        u: DhcUniverse,
+        source: SparseSource,
+        done: Mapping[str, OuterEstimates],
+        solve: Solver,
+    ) -> OuterEstimates:
+        """The same, wherever ``solve`` does it."""
+        ties = self.ties(u, self.homes(u, done))
+        problem = self.problem(u, self.tree(u).spine, ties)
+        return self.on_published(u, self.solved(u, problem, source, solve))
 
     def on_published(self, u: DhcUniverse, found: OuterEstimates) -> OuterEstimates:
         """Estimates over the measured tree of a universe, added up the published spine. The
@@ -186,28 +202,35 @@ class OpenedDhc:
         """The lowest units' published housing units, if a universe is estimated from them."""
         return None if u.rests_on is None else done[u.rests_on].counts[self.spine.levels[-1]]
 
-    def upward(self, source: SparseSource, spine: Spine, told: FromBelow | None = None) -> Upward:
-        """What is measured below a unit, used for it, over a measured tree; of an upper tree, its
-        ``spine`` and what it is ``told``."""
-        return Upward(source, spine, self.spec.estimation.most, told)
-
-    def refined(
+    def problem(
         self,
         u: DhcUniverse,
-        source: Upward,
         spine: Spine,
         ties: FixedCounts,
-        pool: Executor | None = None,
-        progress: Progress | None = None,
         above: tuple[str, Histogram] | None = None,
-    ) -> RefinedEstimates:
-        """:func:`das.estimate.outer.refined`, of the whole, its upper tree or a subtree. Raises
-        :class:`ReleaseError` where what is held fixed contradicts itself, or the schema."""
+        from_subtrees: FromSubtrees | None = None,
+    ) -> OuterProblem:
+        """What is to be estimated of a universe: the whole over its measured ``spine``, the upper
+        tree, or a subtree."""
         lowest = spine.levels[-1] == self.spine.levels[-1]
-        shares = lowest and u.prior == "shares"
-        outer = u.strategy.outer
+        return OuterProblem(
+            spine,
+            u.schema,
+            tuple(u.strategy.outer),
+            ties,
+            self.spec.estimation.most,
+            above,
+            lowest and u.prior == "shares",
+            from_subtrees=from_subtrees,
+        )
+
+    def solved(
+        self, u: DhcUniverse, problem: OuterProblem, source: SparseSource, solve: Solver
+    ) -> RefinedEstimates:
+        """Raises :class:`ReleaseError` where what is held fixed contradicts itself, or the
+        schema."""
         try:
-            return refined(source, spine, u.schema, outer, ties, pool, progress, above, shares)
+            return solve(problem, source)
         except InfeasibleError as error:
             raise ReleaseError(
                 f"what is held fixed of {u.name} cannot be: {error.what}",

@@ -41,7 +41,13 @@ from das.release.dhc import OpenedDhc, fixed_units
 from das.release.opened import open_release
 from das.release.own_replicates import OwnReplicates
 from das.release.page import exact_queries
-from das.release.replicate_source import EARLIER, IntervalOptions, PublicNoise, ReleaseSource
+from das.release.replicate_source import (
+    BY_TABLE,
+    EARLIER,
+    IntervalOptions,
+    PublicNoise,
+    ReleaseSource,
+)
 from das.release.replicated_counts import exact_columns
 from das.release.verify.sealed import check_digests
 from das.spec.dhc import PERSONS, UNITS, DhcUniverse
@@ -76,6 +82,11 @@ class DhcReplicates(ReleaseSource):
     @property
     def beside(self) -> tuple[str, ...]:
         return _FIXED if self.keeps_earlier_counts else _CHAINED
+
+    @property
+    def rule(self) -> str:
+        """Some tables are told by sums of hundreds of answers alone."""
+        return BY_TABLE
 
     @property
     def keeps_earlier_counts(self) -> bool:

@@ -17,9 +17,11 @@ import numpy as np
 from das.engine import Progress, executor, in_order
 from das.errors import ReleaseError, UserError
 from das.files import atomic, rows_csv
+from das.files.release import average_tables as average_files
 from das.files.release import linked_population
-from das.files.run.run_directory import RunDirectory
-from das.link.averages import AverageRow, average_rows
+from das.files.run.run_directory import RunDirectory, read_json
+from das.link.average_tables import average_tables
+from das.link.averages import AverageRow, average_rows, units_of_blocks
 from das.link.counties import moved_together, parts
 from das.link.fields import household_attributes, type_fields
 from das.link.linking import LinkedHomes, TractInput, link_tract
@@ -35,20 +37,24 @@ from das.release import dhc_files
 from das.release.agreement import agreement_of_counts
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_replicates import DhcReplicates
+from das.release.link_targets import LinkTargets
 from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
 from das.release.skeleton import joint_skeleton
 from das.report.link_page import ShownAverage, ShownHousehold, link_html
+from das.spec.dhc_parts import LINKED_UNITS, DhcLink
+from das.stages import Stages
 from das.version import __version__
 
 SYNTHETIC = "SYNTHETIC.txt"
 FIGURES, CHANGES, AGREEMENT, AVERAGES = "link.json", "changes.csv", "agreement.csv", "averages.csv"
+AVERAGE_TABLES = "averages"
 PAGE = "index.html"
 #: How many types of household the page has an example of.
 EXAMPLES = 8
 BEFORE, AFTER = "published", "linked"
 #: The level whose units are linked one by one.
-TRACT = "Tract"
+TRACT = LINKED_UNITS
 _NOTE = (
     "Everything in this folder is synthetic: no household is a real one. Who lives with whom"
     " follows from published counts and from what is plausible. Nothing is known about who"
@@ -62,19 +68,50 @@ class LinkOptions:
     """``number``: that of the link, 0 for the first. ``csv``: CSV instead of Parquet. ``tables``:
     write the tables of the DHC from the link. ``replicates``: replicates of the release that are
     linked for the errors of averages. ``skeleton``: estimate what both files measured together
-    first."""
+    first. ``targets``: a release of the S-DHC, whose totals the link is moved towards."""
 
     number: int = 0
     csv: bool = False
     tables: bool = True
     replicates: int = 0
     skeleton: bool = False
+    targets: Path | None = None
 
     def __post_init__(self) -> None:
         if self.number < 0 or self.replicates < 0:
             raise UserError(
                 "is below zero", where="--number, --replicates", remedy="give 0 or more"
             )
+
+    @staticmethod
+    def of(asked: DhcLink) -> LinkOptions:
+        """Those of a configuration."""
+        return LinkOptions(asked.number, asked.csv, asked.tables, asked.replicates, asked.joint)
+
+
+def link_run(
+    directory: RunDirectory,
+    asked: DhcLink | None,
+    *,
+    workers: int,
+    stages: Stages,
+    progress: Progress,
+) -> None:
+    """Link the release of a run as its configuration asks, if it does. A link of this release that
+    is there is whole, and stays: a run that was stopped goes on behind it."""
+    if asked is None:
+        return
+    done = directory.linked / FIGURES
+    if done.is_file() and read_json(done)["release"] == digest_of(directory.release):
+        return
+    with stages("link"):
+        link_release(
+            directory.release,
+            directory.linked,
+            LinkOptions.of(asked),
+            workers=workers,
+            progress=progress,
+        )
 
 
 def link_release(
@@ -87,12 +124,15 @@ def link_release(
     RunDirectory(out).refuse_if_taken()
     opened = open_dhc(release)
     counts = _read(opened)
+    targets = None if options.targets is None else LinkTargets.read(options.targets, opened)
     with executor(workers) as pool:
         linked = linked_counts(opened, counts, pool, progress, options)
         replicates = [
             linked_counts(opened, again, pool, progress, options)
             for again in _replicates(opened, options.replicates, pool)
         ]
+    if targets is not None:
+        linked, *replicates = (targets.steered(x, options.number) for x in (linked, *replicates))
     both = {BEFORE: counts, AFTER: linked.counts}
     rows = {
         name: agreement_of_counts(
@@ -104,6 +144,8 @@ def link_release(
     averages = average_rows(opened.spine, linked, replicates)
     with atomic.folder(out) as draft:
         _write(draft, opened, linked, options, progress)
+        if options.tables:
+            _write_averages(draft / AVERAGE_TABLES, opened, linked, replicates)
         _write_rows(draft, opened, linked, rows, averages)
         atomic.write_json(draft / FIGURES, figures)
         page = _page(opened, linked, figures, rows, averages)
@@ -218,6 +260,15 @@ def _write(
     )
 
 
+def _write_averages(
+    folder: Path, opened: OpenedDhc, linked: LinkedPopulation, replicates: list[LinkedPopulation]
+) -> None:
+    spine, private = opened.spine, opened.spec.run.private
+    for level, unit in units_of_blocks(spine).items():
+        found = average_tables(linked, replicates, unit, spine.units(level))
+        average_files.write(folder, spine, level, found, private=private)
+
+
 def _write_rows(
     draft: Path,
     opened: OpenedDhc,
@@ -318,6 +369,7 @@ def _figures(
             "fields_as_published": as_asked,
             "replicates": options.replicates,
             "estimated_together": options.skeleton,
+            "targets": None if options.targets is None else digest_of(options.targets),
         },
         opened.spec.run.private,
     )

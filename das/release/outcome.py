@@ -45,6 +45,7 @@ class Outcome:
         places = {
             "release": self.directory.release,
             "page": self.directory.page,
+            "linked (experimental)": self.directory.linked,
             "report (confidential)": self.directory.report,
             "errors (confidential)": self.directory.errors,
         }

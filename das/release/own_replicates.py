@@ -27,14 +27,7 @@ from das.model.universe import Planned, Universe
 from das.release import interval_dictionary, page
 from das.release.opened import OpenedRelease
 from das.release.post import estimate, on_published
-from das.release.replicate_source import (
-    BY_TRUTH,
-    ENOUGH,
-    PAGE,
-    IntervalOptions,
-    PublicNoise,
-    ReleaseSource,
-)
+from das.release.replicate_source import ENOUGH, PAGE, IntervalOptions, PublicNoise, ReleaseSource
 from das.replicates import ReplicateErrors, interval
 from das.report.answers import Answers, Shown
 from das.report.interval_page import interval_html
@@ -142,7 +135,6 @@ def with_intervals(
     schemas = {u.name: u.schema for u in universes}
     bounds = {u.name: source.bounds(u) for u in universes}
     kinds = {areas.kind: areas for areas in shown.areas}
-    rule = "ct" if asked.rule == BY_TRUTH else asked.rule
     off = {
         (name, areas.kind): [areas.histogram(levels[lowest]) for levels in found]
         for name, found in held.items()
@@ -158,7 +150,7 @@ def with_intervals(
             within = range_of_areas(bounds[a.universe][lowest], source.spine, kinds[a.level], masks)
         else:
             within = count_range(bounds[a.universe][a.level], masks, 0, len(a.published))
-        made = interval(a.published, spread, asked.coverage, rule, within=within)
+        made = interval(a.published, spread, asked.coverage, asked.plain, within=within)
         return replace(a, lower=made.lower.astype(np.int64), upper=made.upper.astype(np.int64))
 
     return replace(shown, answers=tuple(of(a) for a in shown.answers))

@@ -24,6 +24,7 @@ from das.release.dhc import SPEC, OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
 from das.release.dhc_replicates import DhcReplicates
 from das.release.estimating import certificates_json
+from das.release.linking import link_run
 from das.release.measured_rows import RowOptions
 from das.release.publications import Recomputation, refuse_changes
 from das.release.replicate_source import ReleaseSource
@@ -142,6 +143,7 @@ class PublicDhc:
             for u in opened.spec.universes:
                 done[u.name] = opened.estimate(u, opened.source(u), done, pool, progress)
         publish(replace(opened, folder=into.release), done, privacy, stages, progress)
+        link_run(into, opened.spec.link, workers=workers, stages=stages, progress=progress)
         certificates = certificates_json({u: e.certificates for u, e in done.items()})
         said = {"certificates": certificates}
         return Recomputation(

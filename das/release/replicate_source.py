@@ -49,7 +49,12 @@ ENOUGH_FOR_COUNTS = 25
 #: The rule of intervals that hold by true value as well (:mod:`das.replicates.by_truth`). It is of
 #: the counts of a whole level, and those of :data:`das.replicates.RULES` of any statistic.
 BY_TRUTH = "pratt"
-COUNT_RULES = (*RULES, BY_TRUTH)
+#: That of intervals with the errors of their table (:mod:`das.replicates.by_table`), of the counts
+#: of a table.
+BY_TABLE = "table"
+COUNT_RULES = (*RULES, BY_TRUTH, BY_TABLE)
+#: What the two widen, and what takes their place where a statistic is by itself.
+PLAIN = "ct"
 #: In a manifest of intervals, by their digest: the earlier release whose replicates these are on.
 EARLIER = "earlier"
 #: Where places are looked up.
@@ -68,6 +73,10 @@ _BY_TRUE_VALUE = (
     "They are approximate, and hold by published value; for small counts nearly as often by true"
     " value, over the cells of a table and level together."
 )
+_OF_TABLE = (
+    "Each is widened by the bias that the counts of its table in that place show: of the bias of"
+    " one count replicates can show a small part.",
+)
 
 #: A table of a universe, at a level.
 Chosen = tuple[Universe, Table, str]
@@ -84,7 +93,7 @@ class IntervalOptions:
     count: int
     seed: int
     coverage: float
-    rule: str = "ct"
+    rule: str = PLAIN
     tables: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
 
@@ -96,6 +105,11 @@ class IntervalOptions:
                 remedy="two replicates at the least, and a seed of 0 or more",
             )
         check_rule(self.coverage, self.rule, COUNT_RULES)
+
+    @property
+    def plain(self) -> str:
+        """The rule of a statistic by itself."""
+        return self.rule if self.rule in RULES else PLAIN
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +133,11 @@ class ReplicateSource:
     def keeps_earlier_counts(self) -> bool:
         """Whether counts of an earlier release are the same in all replicates."""
         return False
+
+    @property
+    def rule(self) -> str:
+        """That of its intervals, unless another is asked for."""
+        return PLAIN
 
     def levels(self, table: Table) -> tuple[str, ...]:
         """Those that a table is published for."""
@@ -176,7 +195,9 @@ class ReplicateSource:
 
     def says(self, rule: str) -> tuple[str, ...]:
         """Notes that must accompany intervals by a ``rule``."""
-        return (SAYS[0], _BY_TRUE_VALUE if rule == BY_TRUTH else SAYS[1], *SAYS[2:], *self.beside)
+        by = _BY_TRUE_VALUE if rule == BY_TRUTH else SAYS[1]
+        table = _OF_TABLE if rule == BY_TABLE else ()
+        return (SAYS[0], by, *SAYS[2:], *table, *self.beside)
 
     def intervals(
         self, names: Sequence[str] = (), levels: Sequence[str] = ()

@@ -16,8 +16,9 @@ from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.query import Query
 from das.model.schema import Schema
-from das.release.replicate_source import BY_TRUTH
-from das.replicates import ReplicateErrors, bases, interval
+from das.release.replicate_source import BY_TABLE, BY_TRUTH, PLAIN
+from das.replicates import RULES, ReplicateErrors, bases, interval
+from das.replicates.by_table import factors
 from das.replicates.by_truth import ShownCounts, regions
 from das.tables import Table
 
@@ -49,13 +50,15 @@ class ReplicatedCounts(Frozen):
         units must be all of their level.
         """
         by_truth = regions(self, len(self.table.columns), coverage) if rule == BY_TRUTH else None
+        plain = rule if rule in RULES else PLAIN
         for start, stop in self._slices():
             value, limits = self._values(self.found[0], start, stop), self.limits(start, stop)
             spread = ReplicateErrors.over(
                 value, (self._values(h, start, stop) for h in self.found[1:])
             )
-            made = interval(value, spread, coverage, "ct" if by_truth else rule, within=limits)
             able = self._able(start, stop)
+            factor = factors(spread, able, coverage, plain) if rule == BY_TABLE else None
+            made = interval(value, spread, coverage, plain, factor, within=limits)
             if by_truth:
                 made = by_truth.widened(made, self._shown(0, start, stop), able)
                 made = made if limits is None else made.clipped(*limits)

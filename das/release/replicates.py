@@ -255,6 +255,11 @@ class ReleaseRerun:
         return _opened(self.release, self.digest, self.earlier)
 
 
+def rule_of(release: Path) -> str:
+    """The rule of its intervals, unless another is asked for."""
+    return _opened(release, digest_of(release), None).rule
+
+
 def make(
     release: Path,
     out: Path,

@@ -75,9 +75,14 @@ _EXCESS = tuple(
 @one_thread()
 def estimates(opened: OpenedSdhc) -> list[CellEstimate]:
     """Every published cell of every region, nation first."""
-    found, part = _estimated(opened.measured, opened.spec, opened.further), opened.spec.sdhc
+    found, part = region_estimates(opened), opened.spec.sdhc
     cells = (*published(), *_EXCESS)
     return [c for e in found for c in combined(e, cells, part.most.persons, non_negative(e))]
+
+
+def region_estimates(opened: OpenedSdhc) -> list[RegionEstimates]:
+    """Least squares of all measurements of a release, of each level."""
+    return _estimated(opened.measured, opened.spec, opened.further)
 
 
 #: States of the nation, and DC: what errors are stated for where nobody has named the states.

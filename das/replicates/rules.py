@@ -228,13 +228,13 @@ def interval(
     errors: ReplicateErrors,
     coverage: float,
     rule: str = "ct",
-    factor: float | None = None,
+    factor: float | Floats | None = None,
     *,
     within: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
     raised: bool = False,
 ) -> ReplicateInterval:
     """Of published values, which are counts if they are integers. ``factor`` takes the place of the
-    rule's own k. ``within``: of counts, the least and the most that each can be. ``raised``: of
+    rule's own k, of all or of each. ``within``: of counts, the least and the most that each can be. ``raised``: of
     what is no count, whether noise raises it, so that its bias is subtracted.
 
     Raises:

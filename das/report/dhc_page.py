@@ -7,32 +7,26 @@ A function of published values alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
-import numpy as np
 from markupsafe import Markup
 
 from das.model.solution import Certificate, Certificates
 from das.report import dhc_figures
-from das.report.dhc_places import PlaceProfiles, median_age
+from das.report.aged_places import LISTED, AgedPlace, aged, drawn, share
+from das.report.dhc_places import PlaceProfiles
 from das.report.facts import Facts
 from das.report.public import PublicFrame
 from das.report.template import environment
 
-#: Units with a line in figures, with a pyramid of their own, and in the table, the largest first.
-LINES, PYRAMIDS, LISTED = 8, 8, 120
+#: Units with a line in figures, the largest first.
+LINES = 8
 
 
 @dataclass(frozen=True)
-class PlaceLine:
-    """A unit in the table; shares are of 1, and there is none of nothing."""
+class PlaceLine(AgedPlace):
+    """With its households and housing units."""
 
-    name: str
-    persons: int
-    median: float | None
-    young: float | None
-    old: float | None
-    away: int
     households: int
     size: float | None
     owned: float | None
@@ -45,35 +39,27 @@ def lines(p: PlaceProfiles) -> list[PlaceLine]:
     """One for each unit. The first two classes of tenure are the owners; the last type but one
     lives alone.
     """
-    by_age = p.ages.sum(axis=1)
     out = []
-    for i, name in enumerate(p.names):
-        persons, homes, units = (
-            int(p.persons[i]),
-            int(p.households[i]),
-            int(p.households[i] + p.vacant[i]),
+    for i, of in enumerate(aged(p)):
+        homes = int(p.households[i])
+        units = int(homes + p.vacant[i])
+        size, owned, alone = (
+            share(part, homes)
+            for part in (of.persons - of.away, p.tenure[i, :2].sum(), p.types[i, -2])
         )
+        vacant = share(p.vacant[i], units)
         out.append(
             PlaceLine(
-                name,
-                persons,
-                median_age(by_age[i]),
-                _share(by_age[i, :18].sum(), persons),
-                _share(by_age[i, 65:].sum(), persons),
-                int(p.away[i]),
-                homes,
-                _share(persons - p.away[i], homes),
-                _share(p.tenure[i, :2].sum(), homes),
-                _share(p.types[i, -2], homes),
-                units,
-                _share(p.vacant[i], units),
+                **asdict(of),
+                households=homes,
+                size=size,
+                owned=owned,
+                alone=alone,
+                units=units,
+                vacant=vacant,
             )
         )
     return out
-
-
-def _share(part: int | np.integer, of: int) -> float | None:
-    return float(part) / of if of else None
 
 
 @dataclass(frozen=True)
@@ -133,13 +119,7 @@ def dhc_html(
             noise=noise,
             root=listed[0],
             listed=listed,
-            left_out=len(places.names) - len(listed),
-            level=places.level,
             facilities=int(places.facilities[0]),
-            pyramid=Markup(dhc_figures.pyramid(places)),
-            pyramids=Markup(dhc_figures.pyramids(places.first(PYRAMIDS)))
-            if len(places.names) > 1
-            else "",
             tenure=Markup(
                 dhc_figures.shares(some.names, some.tenure, some.tenure_labels, "Tenure", "tenure")
             ),
@@ -148,14 +128,14 @@ def dhc_html(
                     some.names, some.types, some.type_labels, "Household types", "types"
                 )
             ),
-            drawn=len(some.names) - 1,
-            pyramids_drawn=min(PYRAMIDS, len(places.names) - 1),
+            lines_drawn=len(some.names) - 1,
             odd=odd,
             lookup=Markup(look_up[0]),
-            left_out_levels=look_up[1],
+            left_out=look_up[1],
             householders=householders,
             worst={universe: worst(of.values()) for universe, of in certificates.items()},
             certificates=certificates,
+            **drawn(places),
         )
     )
 

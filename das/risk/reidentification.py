@@ -123,6 +123,29 @@ class ReidentificationScores(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
+class KeyedRecords(Frozen):
+    """Records by unit, by what is known of them, and by what is sensitive, as numbers from 0,
+    ``(records,)``; each stands for ``count``."""
+
+    unit: Ints
+    known: Ints
+    sensitive: Ints
+    count: Ints
+
+    def __post_init__(self) -> None:
+        if len({x.shape for x in (self.unit, self.known, self.sensitive, self.count)}) > 1:
+            raise InputError("not a value for each record", where="re-identification")
+
+    @staticmethod
+    def of(
+        h: Histogram, schema: Schema, known: Sequence[str], sensitive: Sequence[str]
+    ) -> KeyedRecords:
+        """Those of a histogram of the lowest level."""
+        a, b = _code(schema, known), _code(schema, sensitive)
+        return KeyedRecords(h.unit, a[h.cell], b[h.cell], h.count)
+
+
+@dataclass(frozen=True, eq=False)
 class _PersonPairs:
     """Persons by unit, known and sensitive attributes, ``(pairs,)``: ``t`` of them, ``r`` guessed,
     and ``n`` and ``m`` of the unit and known attributes together."""
@@ -153,8 +176,19 @@ def reidentify(
             sensitive.
     """
     _check(guess, truth, spine, schema, known, sensitive, among)
-    pairs = _pairs(guess, truth, schema, known, sensitive)
-    persons, mode = truth.totals(), _modes(pairs, spine)
+    read, true = (KeyedRecords.of(h, schema, known, sensitive) for h in (guess, truth))
+    return score_records(read, true, spine, among)
+
+
+def score_records(
+    guess: KeyedRecords, truth: KeyedRecords, spine: Spine, among: Bools | None = None
+) -> ReidentificationScores:
+    """Scores for any records that are known by something, such as households by their
+    householder."""
+    pairs = _pairs(guess, truth)
+    units = spine.units(spine.levels[-1])
+    persons = np.bincount(truth.unit, weights=truth.count, minlength=units).astype(np.int64)
+    mode = _modes(pairs, spine)
     size = np.searchsorted(_CLASSES, persons, side="right")[pairs.unit]
     nonmodal = pairs.sensitive != mode[pairs.unit]
     values = _values(pairs, mode, persons)
@@ -183,25 +217,23 @@ def _check(
         raise InputError("not a mark for each unit", where=where)
 
 
-def _pairs(
-    guess: Histogram,
-    truth: Histogram,
-    schema: Schema,
-    known: Sequence[str],
-    sensitive: Sequence[str],
-) -> _PersonPairs:
-    a, b = _code(schema, known), _code(schema, sensitive)
-    kinds = int(b.max()) + 1
-    pair = [h.unit * (int(a.max()) + 1) + a[h.cell] for h in (truth, guess)]
-    key = np.concatenate([p * kinds + b[h.cell] for p, h in zip(pair, (truth, guess), strict=True)])
-    every, at = np.unique(key, return_inverse=True)
-    split = len(truth.cell)
-    t = np.bincount(at[:split], weights=truth.count, minlength=len(every)).astype(np.int64)
-    r = np.bincount(at[split:], weights=guess.count, minlength=len(every)).astype(np.int64)
-    first, of = np.unique(every // kinds, return_inverse=True)
-    n, m = (np.bincount(of, weights=x, minlength=len(first)).astype(np.int64)[of] for x in (t, r))
-    unit = every // kinds // (int(a.max()) + 1)
-    return _PersonPairs(unit, every % kinds, t, r, n, m)
+def _pairs(guess: KeyedRecords, truth: KeyedRecords) -> _PersonPairs:
+    known = 1 + max(int(x.known.max(initial=0)) for x in (truth, guess))
+    kinds = 1 + max(int(x.sensitive.max(initial=0)) for x in (truth, guess))
+    unit, a, b, count = (
+        np.concatenate([getattr(truth, f), getattr(guess, f)])
+        for f in ("unit", "known", "sensitive", "count")
+    )
+    place, of = np.unique(unit * known + a, return_inverse=True)
+    every, at = np.unique(of * kinds + b, return_inverse=True)
+    split = len(truth.unit)
+    t, r = (
+        np.bincount(at[x], weights=count[x], minlength=len(every)).astype(np.int64)
+        for x in (slice(None, split), slice(split, None))
+    )
+    of = every // kinds
+    n, m = (np.bincount(of, weights=x, minlength=len(place)).astype(np.int64)[of] for x in (t, r))
+    return _PersonPairs(place[of] // known, every % kinds, t, r, n, m)
 
 
 def _code(schema: Schema, names: Sequence[str]) -> Ints:

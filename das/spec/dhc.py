@@ -26,7 +26,7 @@ from das.model.plan import Plan
 from das.model.schema import Schema
 from das.model.strategy import Strategy
 from das.spec.checks import check_spine
-from das.spec.dhc_parts import DhcEstimation, SharesName
+from das.spec.dhc_parts import DhcEstimation, DhcLink, SharesName
 from das.spec.dhc_relations import sentences
 from das.spec.exact import ExactNumber
 from das.spec.notes import FACILITIES, STRUCTURES, made_from_note, trees_note
@@ -179,6 +179,7 @@ class DhcSpec(Specification):
     geography: DhcGeography
     budget: DhcBudget = DhcBudget()
     estimation: DhcEstimation = DhcEstimation()
+    link: DhcLink | None = None
     output: Output = Output()
 
     @model_validator(mode="after")
@@ -202,6 +203,8 @@ class DhcSpec(Specification):
                 f"estimation.prior: its weight is estimated from {_LEARNING} levels, and"
                 f' geography.levels names {len(levels)}: name more, or leave it at "none"'
             )
+        if self.link is not None:
+            self.link.check(levels)
         if self.run.entropy != "keyed":
             raise ValueError(
                 "run.entropy: on-demand noise must be the same when it is requested again: only"
@@ -249,6 +252,10 @@ class DhcSpec(Specification):
     def checked(self) -> DhcSpec:
         check_spine(self.geography)
         return self
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        return () if self.link is None else (self.link.says,)
 
     def universe(self, name: str) -> DhcUniverse:
         return next(u for u in self.universes if u.name == name)

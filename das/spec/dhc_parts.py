@@ -1,14 +1,19 @@
-"""Tables of the configuration of the DHC that need no other: how it is estimated."""
+"""Tables of the configuration of the DHC that need no other: how it is estimated, and linked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
+
+from pydantic import Field
 
 from das.model.post_processing import Method
 from das.spec.parts import Part
 
 SharesName = Literal["none", "shares"]
 _FEW = 100
+#: The level whose units are linked one by one.
+LINKED_UNITS = "Tract"
 
 
 class DhcEstimation(Part):
@@ -35,3 +40,37 @@ class DhcEstimation(Part):
         (:mod:`das.estimate.upward`).
         """
         return _FEW if self.method == "full-information" else 0
+
+
+class DhcLink(Part):
+    """``[link]``: a run also puts the persons of its release into households, in ``linked/`` next
+    to the release. It is experimental, and costs no budget: ``das link`` of the release gives the
+    same files (``docs/linked.md``). Absent: none."""
+
+    number: int = Field(default=0, ge=0)
+    """Which link: others make other choices between equals."""
+    csv: bool = False
+    """Write CSV files, not Parquet."""
+    tables: bool = True
+    """Write the tables of the DHC from the link."""
+    replicates: int = Field(default=0, ge=0)
+    """Replicates to link for the errors of averages. Each takes as long as the estimation."""
+    joint: bool = False
+    """Estimate householders from both files together first. Takes about twice as long."""
+
+    @property
+    def says(self) -> str:
+        """What comes of it, in a sentence."""
+        more = f", with errors from {self.replicates} replicates" if self.replicates else ""
+        return (
+            "linked/ next to the release: persons in their households, experimental, without"
+            f" budget{more}; no household is a real one"
+        )
+
+    def check(self, levels: Sequence[str]) -> None:
+        """Raises ``ValueError`` for a tree without the units that are linked one by one."""
+        if LINKED_UNITS not in levels[:-1]:
+            raise ValueError(
+                f"link: {LINKED_UNITS}s are linked one by one, and geography.levels has none above"
+                " its last level: name it, or leave [link] out"
+            )

@@ -69,6 +69,11 @@ class Specification(Part):
         return {}
 
     @property
+    def further(self) -> tuple[str, ...]:
+        """What a run writes next to its release, in sentences."""
+        return ()
+
+    @property
     def private(self) -> object:
         """Whether the noise is private: true, false or unknown."""
         return self.run.private

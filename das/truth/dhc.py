@@ -82,10 +82,18 @@ class PreparedDhc(Closed):
         """The number of nonempty cells of lowest units, by universe. It decides how much memory and
         time a run takes.
         """
-        return {
-            name: len(h.open("how many cells have somebody, for the memory that they take").cell)
-            for name, h in self.lowest.items()
-        }
+        return {name: int(self._occupied(name)[-1]) for name in self.lowest}
+
+    @property
+    def stored_in_subtrees(self) -> dict[str, Ints]:
+        """The number for each subtree, ``(subtrees,)``, by universe."""
+        ends = self.subtrees.lowest(self.spine)
+        return {name: np.diff(self._occupied(name)[ends]) for name in self.lowest}
+
+    def _occupied(self, universe: str) -> Ints:
+        """How many nonempty cells the lowest units before each have, ``(units + 1,)``."""
+        counts = self.lowest[universe]
+        return counts.open("how many cells have somebody, for the memory that they take").indptr
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,21 +16,19 @@ the same result."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.engine import Progress
-from das.engine.tasks import Answer, Engine, Task
+from das.engine.tasks import Answer, Engine, Task, Work
 from das.errors import PrivacyError
+from das.estimate.asking import PartOutline
 from das.estimate.outer import OuterEstimates, RefinedEstimates
+from das.estimate.outer_problem import FromSubtrees
 from das.estimate.shares import joined_prior
-from das.estimate.upward import FromBelow, Upward
 from das.files import messages
 from das.files.messages import named, parted
 from das.files.run import made
@@ -47,6 +45,7 @@ from das.spec.dhc import DhcUniverse
 from das.truth.by_subtree import unaltered
 from das.truth.dhc_measuring import MeasuringDhc, answering, attempt_at, written
 from das.truth.on_demand import OnDemandMeasurement
+from das.truth.oracle import AnsweredPart, Oracle, refused
 from das.truth.prepared import over
 
 ASK, SUBTREES = "ask", "subtrees-dhc"
@@ -93,21 +92,12 @@ class SubtreeOracle(Closed):
         by = answering(opened, u, known, directory, budget_book, _paid_before)
         return SubtreeOracle(opened, u, by, RecordingSource(by))
 
-    @cached_property
-    def upward(self) -> Upward:
-        return self.opened.upward(self.said, self.opened.tree(self.u).spine)
-
-    def known_below(self) -> Messages:
-        """What the subtree knows about the units of the upper tree (:class:`FromBelow`)."""
-        level, below, every = self.opened.cut.level, self.opened.levels[0], self.upward
-        queries = every.queries(below)
-        return (
-            {"only": every.only(level)}
-            | named("variance", {q: every.variance_below(level, q) for q in queries})
-            | named(
-                "sums", {q: every.sums_below(level, q) for q in queries if every.sums_all(below, q)}
-            )
-        )
+    @property
+    def part(self) -> AnsweredPart:
+        """What can be asked of it."""
+        spine = self.opened.tree(self.u).spine
+        outline = PartOutline.of(self.said, spine, self.opened.levels, self.opened.part or 0)
+        return AnsweredPart(outline, self.said)
 
     def requests(self) -> Messages:
         """What was requested, by level and query."""
@@ -119,10 +109,7 @@ class SubtreeOracle(Closed):
         }
 
     def ask(self, asked: Mapping[str, Ints]) -> None:
-        """Repeat the requests of the upper tree, also those of its sums, so that the subtree's
-        files have the answers.
-        """
-        self.known_below()
+        """Repeat the requests of the upper tree, so that the subtree's files have the answers."""
         for name, at in asked.items():
             level, _, query = name.partition(":")
             self.said.answers(level, query, *np.divmod(at, self.said.shape(level, query)[1]))
@@ -143,8 +130,10 @@ def ask(task: Task) -> Answer:
     """Write what the subtrees of a partition know about the upper tree's lowest units."""
     out = []
     for number, subtree in _subtrees(task):
+        opened = subtree.opened
+        known = Oracle().known_below(subtree.part, opened.spec.estimation.most, opened.cut.level)
         out.append(_message(task.run, task.stage, number))
-        messages.write(out[-1], subtree.known_below())
+        messages.write(out[-1], known)
     return made.of(task.run, out)
 
 
@@ -160,7 +149,8 @@ def estimate_subtrees(task: Task) -> Answer:
         homes = Histogram.of_arrays(parted(given, "homes")) if u.rests_on else None
         above = opened.cut.level, Histogram.of_arrays(parted(given, "above"))
         ties = opened.ties(u, homes, given["kinds"])
-        found = opened.refined(u, subtree.upward, tree.spine, ties, above=above)
+        problem = opened.problem(u, tree.spine, ties, above)
+        found = opened.solved(u, problem, subtree.said, Oracle().estimated)
         parts += written(opened, u, subtree.said, subtree.by, directory)
         said.append({level: asdict(c) for level, c in found.certificates.items()})
         out.append(_message(task.run, task.stage, number))
@@ -188,34 +178,34 @@ class DhcSubtrees(Closed):
     root: Path
     engine: Engine
     size: int
-    pool: Executor
-    progress: Progress
+    oracle: Oracle
 
     def estimated(
         self, u: DhcUniverse, source: RecordingSource, done: Mapping[str, OuterEstimates]
     ) -> tuple[OuterEstimates, list[MeasuredPart]]:
         opened, attempt = self.opened, self.measuring.pay_below(u)
-        tasks = partial(stage_tasks, WorkFiles(self.root), self.size)
-        perform(self.engine, ask, tasks(stage(ASK, u, attempt)), self.progress, confidential=True)
-        lower = _OfSubtrees(opened, self.root, u, attempt)
         homes = opened.homes(u, done)
-        ties, upper_tree = opened.ties(u, homes), opened.own(u)
-        every = opened.upward(source, upper_tree, lower.known_below())
-        found = opened.refined(u, every, upper_tree, ties, self.pool, self.progress)
+        self._performed(ask, stage(ASK, u, attempt))
+        lower, ties = _OfSubtrees(opened, self.root, u, attempt), opened.ties(u, homes)
+        problem = opened.problem(u, opened.own(u), ties, from_subtrees=lower.known_below())
+        solve = partial(self.oracle.estimated, parts=lower.part)
+        found = opened.solved(u, problem, source, solve)
         name = stage(SUBTREES, u, attempt)
         for subtree in range(1, len(opened.cut) + 1):
-            above = found.by_kind.some(lower.members[subtree - 1])
+            above = found.by_kind.some(np.flatnonzero(lower.home == subtree))
             given = {"kinds": ties.able} | named("above", above.to_arrays())
             given |= named("asked", lower.requests(subtree))
             if homes is not None:
                 given |= named("homes", self._of_lowest(homes, subtree))
             messages.write(_given(self.root, name, subtree), given)
-        answers = perform(
-            self.engine, estimate_subtrees, tasks(name), self.progress, confidential=True
-        )
+        answers = self._performed(estimate_subtrees, name)
         return self._joined(name, found, list(answers.values())), [
             MeasuredPart(**part) for a in answers.values() for part in a["parts"]
         ]
+
+    def _performed(self, work: Work, name: str) -> dict[str, Answer]:
+        tasks = stage_tasks(WorkFiles(self.root), self.size, name)
+        return perform(self.engine, work, tasks, self.oracle.progress, confidential=True)
 
     def _of_lowest(self, counts: Histogram, subtree: int) -> Messages:
         a, b = self.opened.cut.lowest(self.opened.spine)[[subtree - 1, subtree]].tolist()
@@ -243,35 +233,27 @@ class _OfSubtrees(Closed):
     def __init__(self, opened: OpenedDhc, root: Path, u: DhcUniverse, attempt: int) -> None:
         self._opened, self._root, self._u, self._attempt = opened, root, u, attempt
         self._open: dict[int, SubtreeOracle] = {}
-        home = opened.tree(u).home_units(opened.cut.level, opened.spine)
-        self._home = np.searchsorted(opened.cut.starts, home, side="right")
-        subtrees = range(1, len(opened.cut) + 1)
-        #: Of each subtree its units among the lowest of the measured upper tree.
-        self.members = [np.flatnonzero(self._home == i) for i in subtrees]
+        units = opened.tree(u).home_units(opened.cut.level, opened.spine)
+        #: The subtree of each of the lowest units of the measured upper tree.
+        self.home: Ints = np.searchsorted(opened.cut.starts, units, side="right")
 
-    def known_below(self) -> FromBelow:
-        """Joined from the messages of all subtrees."""
+    def known_below(self) -> FromSubtrees:
+        """What they said of the lowest units, in the order of the upper tree."""
         name, number = stage(ASK, self._u, self._attempt), len(self._opened.cut)
         found = [messages.read(_message(self._root, name, i)) for i in range(1, number + 1)]
-        order = np.argsort(np.concatenate(self.members))
+        order = np.argsort(np.argsort(self.home, kind="stable"), kind="stable")
         joined = {key: np.concatenate([f[key] for f in found])[order] for key in found[0]}
         variance, sums = parted(joined, "variance"), parted(joined, "sums")
-        return FromBelow(joined["only"], variance, sums, self._answers)
+        return FromSubtrees(self.home, joined["only"], variance, sums)
 
     def requests(self, subtree: int) -> Messages:
         """What the upper tree has requested from a subtree."""
         return self._open[subtree].requests() if subtree in self._open else {}
 
-    def _answers(self, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
-        """Answers for the only children of ``units``, each from its subtree."""
-        home, out = self._home[units], np.zeros(len(units))
-        for subtree in np.unique(home).tolist():
-            here = home == subtree
-            if subtree not in self._open:
-                self._open[subtree] = SubtreeOracle.of(
-                    self._root, self._u.name, subtree, self._attempt
-                )
-            every, own = self._open[subtree].upward, self.members[subtree - 1]
-            of = np.searchsorted(own, units[here])
-            out[here] = every.answers_of_only(self._opened.cut.level, query, of, cells[here])
-        return out
+    def part(self, subtree: int) -> AnsweredPart:
+        """A subtree that the upper tree asks about its only children."""
+        if not 1 <= subtree <= len(self._opened.cut):
+            raise refused(f"subtree {subtree}")
+        if subtree not in self._open:
+            self._open[subtree] = SubtreeOracle.of(self._root, self._u.name, subtree, self._attempt)
+        return self._open[subtree].part

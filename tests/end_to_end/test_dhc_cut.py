@@ -3,7 +3,9 @@ partitions and processes."""
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from das import pipeline, spec
+from das.engine import Silent
 from das.engine.choice import EngineChoice
+from das.engine.enclosed import EnclosedProcess
 from das.engine.tasks import HandedOver
 from das.errors import InputError, PrivacyError, ReleaseError, UserError
 from das.files.run import noise_key
@@ -24,10 +28,14 @@ from das.files.run.run_directory import RunDirectory
 from das.files.run.task_store import TaskStore
 from das.jobs.tasks import do
 from das.making import dhc as making
+from das.making.work import RunInput
 from das.release import verify
 from das.release.again import estimate_from
 from das.release.dhc import open_dhc
+from das.spec import DhcSpec
+from das.stages import Stages
 from das.truth import dhc_by_subtree, dhc_measuring, prepared
+from das.truth.oracle import Oracle
 from tests.commands import Commands
 from tests.end_to_end.test_cut import results
 from tests.engine import certificates
@@ -50,14 +58,18 @@ def go(
     largest: int = COUNTIES,
     **how: Any,
 ) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepared, "LARGEST", largest)
+        specified = chosen(worlds, *changes, data=data)
+        pipeline.run(specified, out, paths=[worlds.linked(data)], engine=engine, **how)
+    return out
+
+
+def chosen(worlds: Worlds, *changes: str, data: str = DATA) -> DhcSpec:
     text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
     earlier = worlds.run(*(c for c in changes if c == SEED), data=data)
     every = [f"constraints.from={earlier}", "output.report=false", *changes]
-    chosen = spec.load(text, where="c", overrides=every)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepared, "LARGEST", largest)
-        pipeline.run(chosen, out, paths=[worlds.linked(data)], engine=engine, **how)
-    return out
+    return spec.of_kind(DhcSpec, spec.load(text, where="c", overrides=every), "c")
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +148,48 @@ def test_a_cluster_makes_what_one_process_makes(
     assert commands.named("account")("verify", out)[0] == 0
 
 
+def test_what_a_worker_takes_is_said_before_the_run(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "LARGEST", COUNTIES)
+    given = RunInput([worlds.linked(DATA)])
+    (said,) = making.DhcMaker(chosen(worlds, SEED), given).outlook(Stages(), Silent()).says
+    assert said.startswith(
+        "the run is cut into 2 subtrees of up to 16 blocks: a worker takes about"
+    )
+
+
+# --- the wall
+# ------------------------------------------------------------------------------------------------
+
+
+def test_an_estimator_that_dies_stops_the_run_which_goes_on_with_the_same_answers(
+    worlds: Worlds, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the upper tree, and in a task; nothing of it is in the release."""
+    out, real = tmp_path / "run", EnclosedProcess.receive
+
+    def killing(at: int) -> None:
+        left = iter(range(at))
+
+        def receive(self: EnclosedProcess) -> Any:
+            if next(left, None) is None:
+                os.kill(self.pid, signal.SIGKILL)
+            return real(self)
+
+        monkeypatch.setattr(EnclosedProcess, "receive", receive)
+
+    for i, (at, where) in enumerate([(0, "sees the truth"), (3, "signal 9")]):
+        killing(at)
+        with pytest.raises(UserError, match=where):
+            go(worlds, out, SEED, resume=i > 0)
+        assert not list((out / "release").glob("nmf*/*.parquet/DPQuery/**/part-*"))
+    monkeypatch.setattr(EnclosedProcess, "receive", real)
+    go(worlds, out, SEED, resume=True)
+    assert results(out) == results(made)
+    assert left_over(out) == []
+
+
 # --- what stops it
 # ------------------------------------------------------------------------------------------------
 
@@ -152,12 +206,12 @@ def steps() -> Iterator[Step]:
     """In the order in which a run comes to them."""
     yield Step(dhc_measuring, "planned")
     yield Step(LedgerFile, "begin", 3)
-    yield Step(dhc_by_subtree.SubtreeOracle, "known_below", 2)
-    yield Step(dhc_by_subtree._OfSubtrees, "_answers")
+    yield Step(Oracle, "known_below", 2)
+    yield Step(dhc_by_subtree._OfSubtrees, "part")
     yield Step(dhc_by_subtree, "written", 2)
     yield Step(dhc_by_subtree.DhcSubtrees, "_joined")
     yield Step(LedgerFile, "acknowledge")
-    yield Step(dhc_by_subtree.SubtreeOracle, "known_below", 1)
+    yield Step(Oracle, "known_below", 1)
     yield Step(LedgerFile, "acknowledge", 2)
     yield Step(noise_key, "delete")
     yield Step(dhc_measuring, "seal")

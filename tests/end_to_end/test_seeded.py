@@ -62,7 +62,7 @@ OTHERS = {
 #: Needs an extra, or prints no JSON, or is of the Detailed DHC, and is asked in a test of its own.
 ELSEWHERE = {
     *("account sign", "map", "store push", "store pull", "detailed run", "detailed estimate"),
-    *("register add", "register show", "link", "risk reconstruct", "ages"),
+    *("register add", "register show", "link", "risk reconstruct", "risk link", "ages"),
 }
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
 CALLS = {

@@ -44,6 +44,7 @@ class RunDirectory:
         self.errors = self.errors_of(PERSONS.name)
         self.report = self.confidential / "report.html"
         self.page = self.release / "report.html"
+        self.linked = self.root / "linked"
 
     def __repr__(self) -> str:
         return f"RunDirectory({str(self.root)!r})"

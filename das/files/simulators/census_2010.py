@@ -182,10 +182,16 @@ def write_zip(path: Path, members: dict[str, bytes]) -> Path:
 
 
 def write(
-    directory: Path, *, seed: int, states: int = 3, persons: int = 12_000, sf1: bool = False
+    directory: Path,
+    *,
+    seed: int,
+    states: int = 3,
+    persons: int = 12_000,
+    sf1: bool = False,
+    per_block: int = PERSONS_PER_BLOCK,
 ) -> list[Path]:
-    """Write ``{ss}2010.pl.zip`` for each of ``states`` states, ``persons`` in all, and return the
-    paths.
+    """Write ``{ss}2010.pl.zip`` for each of ``states`` states, ``persons`` in all, about
+    ``per_block`` in a block, and return the paths.
 
     With ``sf1`` also ``{ss}2010.sf1.zip``, whose table P42 counts the same persons in group
     quarters. The files are a function of the arguments alone. Raises :class:`InputError` for
@@ -198,9 +204,8 @@ def write(
     with writing(directory):
         for i, (state, size) in enumerate(sizes):
             ss = state.usps.lower()
-            at, values = _simulate(
-                generator(seed, 1 + int(state.fips)), size, 0 if i % 3 == 2 else 2
-            )
+            blocks, areas = round(size / per_block), 0 if i % 3 == 2 else 2
+            at, values = _simulate(generator(seed, 1 + int(state.fips)), size, blocks, areas)
             paths.append(write_zip(directory / f"{ss}2010.pl.zip", _pl94(state, at, values)))
             if sf1:
                 paths.append(write_zip(directory / f"{ss}2010.sf1.zip", _sf1(state, at, values)))
@@ -208,10 +213,10 @@ def write(
 
 
 def _simulate(
-    rng: np.random.Generator, persons: int, reservations: int
+    rng: np.random.Generator, persons: int, blocks: int, reservations: int
 ) -> tuple[SimulatedBlocks, Ints]:
     """The blocks of a state and their values: the cells of all tables, then land and water area."""
-    at = draw_places(rng, round(persons / PERSONS_PER_BLOCK), reservations)
+    at = draw_places(rng, blocks, reservations)
     people = draw_population(rng, at, persons)
     n = len(at)
     area = np.stack(

@@ -73,6 +73,29 @@ class LinkedPersons(Frozen):
         return np.ravel_multi_index(levels, DHCP.shape).astype(np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class HousedPersons(Frozen):
+    """``people`` of some places, the number of the ``place`` of each, ``(persons,)``, and how many
+    ``households`` they have."""
+
+    people: LinkedPersons
+    place: Ints
+    households: int
+
+    def __post_init__(self) -> None:
+        home = self.people.household
+        if self.place.shape != home.shape or (home >= self.households).any():
+            raise InputError("persons without a place, or of another household", where="households")
+
+    @property
+    def home(self) -> Ints:
+        """The place of each household, ``(households,)``."""
+        out = np.full(self.households, -1, dtype=np.int64)
+        inside = self.people.household >= 0
+        out[self.people.household[inside]] = self.place[inside]
+        return out
+
+
 def household_cells(people: LinkedPersons, tenure: Ints) -> Ints:
     """The cell of ``dhch`` of each household, ``(households,)``. ``tenure``: in three classes.
 

@@ -1,0 +1,229 @@
+"""A process that computes and sees nothing but what it is sent: it is at the other end of a pipe.
+
+The process with the truth starts it, sends it a *job*, answers its questions, and gets its result.
+
+*Why it cannot have more than it is sent.* It is a fresh interpreter, not a fork, so it has never had
+memory of the process that started it. It inherits no open file except the two pipes and standard
+error. It is told no path: its folder is the root, its arguments name this module alone, and its environment is without
+what could name or open a store. Where the system has Landlock, it also refuses this process every
+file except code (:mod:`das.engine.landlock`). A job is a value of arrays. What it asks reaches the other side as
+JSON and numbers (:mod:`das.engine.channel`), which are never run there; only it unpickles, and only
+what the process that started it has sent.
+
+It serves one job after the other, and keeps nothing of a job. It ends when the process that started
+it ends, however that happens. Ctrl-C is for that process alone."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from das.engine import landlock
+from das.engine.channel import Arrays, Channel
+from das.engine.local import executor
+from das.engine.server import ENVIRONMENT
+from das.engine.tasks import Fault
+from das.engine.workers import load
+from das.errors import UserError
+from das.model import core_dumps
+
+Received = tuple[dict[str, Any], Mapping[str, Any]]
+
+#: Beginnings of the names in an environment that can name or open a store.
+_SECRET = ("AWS_", "DAS_")
+#: A process that is ended leaves semaphores behind, which Python removes: not worth a word.
+_QUIET = {"PYTHONWARNINGS": "ignore:resource_tracker"}
+_RESUME = "nothing is lost: go on with --resume"
+
+
+class Conversation:
+    """The end of the enclosed process. It is a :class:`das.engine.Progress`, too."""
+
+    def __init__(self, channel: Channel, heard: SimpleQueue[Received]) -> None:
+        self._channel, self._heard = channel, heard
+
+    def ask(self, head: Mapping[str, Any], arrays: Arrays | None = None) -> Mapping[str, Any]:
+        """The arrays of the answer to a question."""
+        self._channel.send(head, arrays)
+        return self._heard.get()[1]
+
+    def stage(self, name: str, total: int | None) -> None:
+        self._channel.send({"stage": name, "total": total})
+
+    def advance(self, n: int = 1) -> None:
+        self._channel.send({"advance": int(n)})
+
+
+class Job(Protocol):
+    """What an enclosed process does: a value that can be pickled."""
+
+    def perform(self, beyond: Conversation, pool: Any) -> tuple[Mapping[str, Any], Arrays]:
+        """Words and arrays of the result. ``beyond`` answers questions."""
+        ...
+
+
+class EnclosedProcess:
+    """The process, from the side that started it."""
+
+    def __init__(self) -> None:
+        given = {k: v for k, v in os.environ.items() if not k.startswith(_SECRET)}
+        path = os.pathsep.join(os.path.abspath(p) for p in sys.path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=os.sep,
+            env=given | ENVIRONMENT | _QUIET | {"PYTHONPATH": path},
+            process_group=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._channel = Channel(self._process.stdout, self._process.stdin)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def lives(self) -> bool:
+        return self._process.poll() is None
+
+    def begin(self, job: Job, workers: int) -> None:
+        """Send a job, which ``workers`` processes of its own may share. Raises as :meth:`send`."""
+        self.send({"workers": workers}, {"job": pickled(job)})
+
+    def send(self, head: Mapping[str, Any], arrays: Arrays | None = None) -> None:
+        """Raises :class:`UserError` if the process has ended."""
+        with self._noticed():
+            self._channel.send(head, arrays)
+
+    def receive(self) -> Received:
+        """What the process says next: a question, progress, or ``{"done": ...}``.
+
+        Raises:
+            UserError: the process has ended.
+            DasError: what the job has raised.
+        """
+        with self._noticed():
+            head, arrays = self._channel.receive()
+        if "fault" in head:
+            raise Fault(**head["fault"]).error("the process that estimates")
+        return head, arrays
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, OSError, ValueError):
+            self.end()
+            code = self._process.returncode
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise UserError(
+                f"the process that estimates was ended in the midst of its work ({how})",
+                where="estimation",
+                remedy=f"{_RESUME}; if memory was short, with fewer workers",
+            ) from None
+
+    def end(self) -> None:
+        """End the process, even if it is working, and wait for its end."""
+        if self._process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.2)  # whose pipe is gone has ended, and says how
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+
+
+#: Those that wait for a job. A list's ``pop`` and ``append`` are whole, so threads can share it.
+_waiting: list[EnclosedProcess] = []
+os.register_at_fork(after_in_child=_waiting.clear)  # they belong to the process that started them
+
+
+@contextmanager
+def enclosed() -> Iterator[EnclosedProcess]:
+    """A process for one job. It is kept for the next one; after an exception it is ended."""
+    process = _waiting.pop() if _waiting else EnclosedProcess()
+    if not process.lives:
+        process.end()
+        process = EnclosedProcess()
+    try:
+        yield process
+    except BaseException:
+        process.end()
+        raise
+    _waiting.append(process)
+
+
+@atexit.register
+def end_waiting() -> None:
+    """End those that wait for a job. Their memory is then in what the system says of this process's
+    children."""
+    while _waiting:
+        _waiting.pop().end()
+
+
+def pickled(value: object) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A value for the enclosed process, which alone unpickles. What holds the truth or a key refuses
+    to be pickled (:class:`das.model.confidential.Confidential`)."""
+    return np.frombuffer(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), dtype=np.uint8)
+
+
+def received(array: np.ndarray[Any, np.dtype[np.uint8]]) -> Any:
+    """In the enclosed process: a value that was sent as :func:`pickled`."""
+    return pickle.loads(array.tobytes())
+
+
+def main() -> None:
+    """In the enclosed process: one job after the other. The pipes are its own alone: what a library
+    prints goes to standard error, and no process that it starts inherits them."""
+    channel = Channel(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)
+    landlock.code_alone()
+    nothing, end = os.pipe()
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.close(end)
+    core_dumps.forbid()  # answers are confidential until they are published
+    heard: SimpleQueue[Received] = SimpleQueue()
+    Thread(target=_listen, args=(channel, heard), daemon=True).start()
+    load()
+    beyond = Conversation(channel, heard)
+    with threadpool_limits(1):  # one order of floating-point sums
+        while True:
+            _serve(channel, beyond, *heard.get())
+
+
+def _serve(
+    channel: Channel, beyond: Conversation, head: dict[str, Any], arrays: Mapping[str, Any]
+) -> None:
+    try:
+        with executor(head["workers"]) as pool:
+            done, result = received(arrays["job"]).perform(beyond, pool)
+        channel.send({"done": done}, result)
+    except BrokenPipeError:
+        os._exit(1)  # nobody is there to hear it
+    except Exception as error:
+        channel.send({"fault": asdict(Fault.from_error(error))})
+
+
+def _listen(channel: Channel, heard: SimpleQueue[Received]) -> None:
+    """End this process, also in the midst of its work, when the one that started it is gone."""
+    while True:
+        try:
+            heard.put(channel.receive())
+        except (EOFError, OSError, ValueError):
+            os._exit(1)
