@@ -12,6 +12,7 @@ from statistics import median
 from time import perf_counter, process_time, sleep
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,6 +62,16 @@ class Figures:
     @staticmethod
     def _print(line: dict[str, object]) -> None:
         print(json.dumps(line, ensure_ascii=False), flush=True)
+
+
+def compared(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[float, float]:
+    """The ratio of the means of paired runs, and its standard error: that of the mean of
+    ``ours / mean - theirs / mean``, to first order. An error of 0 is like any other."""
+    ratio = float(ours.mean() / theirs.mean())
+    if len(ours) < 2:
+        return ratio, float("nan")
+    apart = ours / ours.mean() - theirs / theirs.mean() if ours.any() else np.zeros(len(ours))
+    return ratio, ratio * float(apart.std(ddof=1)) / len(ours) ** 0.5
 
 
 def short(value: object) -> object:

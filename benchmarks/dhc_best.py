@@ -4,8 +4,10 @@ the same records, paired seeds, errors of what is published by level.
 Records are simulated over the real redistricting counts of one county (Bristol, Rhode Island), so
 ratios are what counts. For every seed both redistricting releases are made, and both DHC on them.
 Errors are mean absolute errors of all lines of each published table and of some queries, over the
-units of a level. The standard error of a ratio is that of its logarithm over the seeds. Every
-table that is worse than production's by more than 2 % is listed."""
+units of a level. Every table that is worse than production's by more than 2 % is listed.
+
+The end is a step of the second stage (:mod:`das.design.second_stage`): which tables and queries are
+short, which of them no query with few answers tells, and which shares are next."""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import CONFIG, CONFIG_BEST, Figures, no_data, shared_data
+from benchmarks.common import CONFIG, CONFIG_BEST, Figures, compared, no_data, shared_data
 from das import pipeline
+from das.design.second_stage import MeasuredGroup, missing, next_shares, raised
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.engine.progress import SILENT
@@ -32,6 +35,7 @@ from das.noise import entropy
 from das.release.dhc_files import levels_of, tables_of
 from das.spec import DhcSpec, load, of_kind
 from das.spec import parse as parsed
+from das.spec.dhc import DhcUniverse
 from das.truth.dhc import EarlierRelease, PreparedDhc, prepare
 from das.truth.histogram import over
 from das.truth.on_demand import OnDemandMeasurement, paying
@@ -92,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         simulator.simulate([data], records, seed=1)
         work = partial(_pair, runs, data, records, Path(folder))
         found = list(in_order(pool, work, range(1, given.repeats + 1), ahead=2 * given.workers))
-    _print(figures, found)
+    _print(figures, found, runs[1].spec(1))
 
 
 @dataclass(frozen=True)
@@ -110,12 +114,15 @@ class Run:
             overrides=(*self.changes, f"run.seed={seed}", "output.report=false"),
         )
         pipeline.run(earlier, out, paths=[data], engine=EngineChoice(workers=1))
-        text, _ = packaged.configuration(Path(self.config))
-        changes = [f"run.seed={seed}", f"geography.levels={list(LEVELS)}"]
-        spec = of_kind(DhcSpec, load(text, where=self.config, overrides=changes), self.config)
+        spec = self.spec(seed)
         release = EarlierRelease.read(out / "release", spec)
         prepared = prepare(spec, records, release, SILENT)
         return dict(_errors(prepared, estimated(prepared, seed)))
+
+    def spec(self, seed: int) -> DhcSpec:
+        text, _ = packaged.configuration(Path(self.config))
+        changes = [f"run.seed={seed}", f"geography.levels={list(LEVELS)}"]
+        return of_kind(DhcSpec, load(text, where=self.config, overrides=changes), self.config)
 
 
 def _pair(
@@ -163,39 +170,79 @@ def mae(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
     return float(np.abs(truth - found).mean())
 
 
-def _print(figures: Figures, found: Sequence[tuple[Errors, ...]]) -> None:
-    worst: list[tuple[float, float, Key]] = []
+def _print(figures: Figures, found: Sequence[tuple[Errors, ...]], best: DhcSpec) -> None:
+    of_universe = {u.name: list(_groups(u, found)) for u in best.universes}
+    groups = [g for some in of_universe.values() for g in some]
     named = {name for queries in QUERIES.values() for name in queries}
-    for key in (k for k in found[0][0] if k[0] != "State"):  # it is the county again
-        before, after = (np.array([f[i][key] for f in found]) for i in (0, 1))
-        if not before.any():
+    for g in groups:
+        if g.name not in named:
             continue
-        ratio = float(after.mean() / before.mean())
-        each = np.log(np.maximum(after, 1e-9) / np.maximum(before, 1e-9))
-        error = float(ratio * each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
-        if key[1] not in named and ratio > LISTED:
-            worst.append((ratio, error, key))
-        if key[1] in named or key in BARS:
-            figures(
-                f"{key[0]}: {key[1]}, mean absolute error relative to production's",
-                ratio,
-                "times",
-                at_most=BARS.get(key),
-                standard_error=error,
-                production=float(before.mean()),
-                best=float(after.mean()),
-                repeats=len(found),
-            )
-    for ratio, error, (level, table) in sorted(worst, reverse=True):
+        before, after = (np.array([f[i][g.level, g.name] for f in found]) for i in (0, 1))
         figures(
-            f"{level}: table {table} is worse than production's",
-            ratio,
+            f"{g.level}: {g.name}, mean absolute error relative to production's",
+            g.ratio,
+            "times",
+            at_most=BARS.get((g.level, g.name)),
+            standard_error=g.error,
+            production=float(before.mean()),
+            best=float(after.mean()),
+            repeats=len(found),
+        )
+    worst = [g for g in groups if g.name not in named and g.ratio > LISTED]
+    for g in sorted(worst, key=lambda g: -g.ratio):
+        figures(
+            f"{g.level}: table {g.name} is worse than production's",
+            g.ratio,
             "times",
             at_most=WORST,
-            standard_error=error,
+            standard_error=g.error,
         )
     if not worst:
         figures("the worst table", LISTED, "times", at_most=WORST)
+    for u in best.universes:
+        _second_stage(figures, best, u, of_universe[u.name])
+
+
+def _groups(u: DhcUniverse, found: Sequence[tuple[Errors, ...]]) -> Iterator[MeasuredGroup]:
+    """All that is compared of a universe, but of the State: it is the county again."""
+    lines = {t.name: t.query for t in tables_of(u.name)}
+    lines |= {name: u.schema.query(query) for name, query in QUERIES[u.name].items()}
+    for level, name in found[0][0]:
+        before, after = (np.array([f[i][level, name] for f in found]) for i in (0, 1))
+        if name in lines and level != "State" and before.any():
+            yield MeasuredGroup(level, name, lines[name], *compared(after, before))
+
+
+def _second_stage(
+    figures: Figures, best: DhcSpec, u: DhcUniverse, groups: Sequence[MeasuredGroup]
+) -> None:
+    """What is short, and the shares that are next at levels where something is. Counts that the
+    release below determines do not depend on any share."""
+    fixed = u.schema.query(u.fixed_query)
+    below = [g for g in groups if g.lines.sums(fixed)]
+    groups = [g for g in groups if g not in below]
+    measured = {lv: [u.schema.query(q) for q in u.strategy.rho[lv]] for lv in LEVELS}
+    rises = raised(groups, measured, WORST)
+    shares = {
+        level: {
+            q: str(r)
+            for q, r in next_shares(
+                u.strategy.rho[level],
+                best.production(u.name)[level],
+                {q: factor for (at, q), factor in rises.items() if at == level},
+            ).items()
+        }
+        for level in dict.fromkeys(level for level, _ in rises)
+    }
+    figures(
+        f"second stage: groups of {u.name} that are short",
+        len([g for g in groups if g.short(WORST)]),
+        "groups",
+        at_most=0,
+        missing=[f"{g.level}: {g.name}" for g in missing(groups, measured, WORST)],
+        of_the_release_below=[f"{g.level}: {g.name}" for g in below if g.short(WORST)],
+        shares=shares,
+    )
 
 
 if __name__ == "__main__":

@@ -276,7 +276,7 @@ def _endure(
 def _kill_one(
     head: int, pids: Callable[[], list[int]] | None, done: Counter[str], order: random.Random
 ) -> bool:
-    """The main process, a worker, or an estimating process."""
+    """The main process, a worker, or an estimating process: the kind that has been spared most."""
     workers = [p for p in (pids() if pids else _workers_of(head)) if not _is_estimator(p)]
     every: dict[str, list[int]] = {
         "main process": [head],
@@ -285,7 +285,7 @@ def _kill_one(
             p for w in {head, *workers} for p in _workers_of(w) if _is_estimator(p)
         ],
     }
-    kind = order.choice([k for k, some in every.items() if some])
+    kind = min((k for k, some in every.items() if some), key=lambda k: done[k])
     try:
         os.kill(order.choice(every[kind]), signal.SIGKILL)
     except ProcessLookupError:
@@ -296,7 +296,7 @@ def _kill_one(
 
 def _is_estimator(pid: int) -> bool:
     with suppress(OSError):
-        return b"das.engine.enclosed" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"das.engine.enclosed import" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

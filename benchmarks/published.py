@@ -11,10 +11,12 @@ from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
 from das.estimate.pooled import PooledSource
 from das.model.histogram import Histogram
+from das.model.kinds import PERSONS
 from das.model.ledger import Ledger
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurements
 from das.model.release import Release
+from das.model.universe import Planned
 from das.noise import entropy
 from das.release.opened import known_of
 from das.spec import RunSpec
@@ -22,9 +24,11 @@ from das.truth.measure import measure
 from das.truth.preparation import Prepared
 
 
-def noisy(spec: RunSpec, prepared: Prepared, seed: int) -> Measurements:
-    """What is measured of the persons; ``spec`` knows the tree."""
-    u, tree = spec.persons, prepared.trees[spec.persons.name]
+def noisy(
+    spec: RunSpec, prepared: Prepared, seed: int, universe: str = PERSONS.name
+) -> Measurements:
+    """What is measured of one universe; ``spec`` knows the tree."""
+    u, tree = planned(spec, universe), prepared.trees[universe]
     ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
     return Measurements.of(
         m
@@ -33,12 +37,19 @@ def noisy(spec: RunSpec, prepared: Prepared, seed: int) -> Measurements:
     )
 
 
-def estimated(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> Release:
+def planned(spec: RunSpec, universe: str) -> Planned:
+    return next(u for u in spec.universes if u.name == universe)
+
+
+def estimated(
+    spec: RunSpec, prepared: Prepared, seed: int, pool: Executor, universe: str = PERSONS.name
+) -> Release:
     """Of the tree that is measured."""
     spec = spec.on(prepared.trees)
-    u, tree = spec.persons, prepared.trees[spec.persons.name]
-    after, limits, found = spec.after, bounds(spec, prepared), noisy(spec, prepared, seed)
-    passes, prior = Passes(u.passes, after.tolerance), after.prior != "none"
+    u, tree, after = planned(spec, universe), prepared.trees[universe], spec.after
+    limits, found = bounds(spec, prepared, universe), noisy(spec, prepared, seed, universe)
+    prior = after.prior != "none" and universe == PERSONS.name
+    passes = Passes(u.passes, after.tolerance)
     if after.method == "full-information":
         return full_information(
             found,
@@ -60,9 +71,11 @@ def lowest(prepared: Prepared, universe: str, release: Release) -> Histogram:
     return tree.published(release.histograms[tree.spine.levels[-1]], len(prepared.spine.codes[-1]))
 
 
-def published(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> Histogram:
-    """The persons of the lowest published units."""
-    return lowest(prepared, spec.persons.name, estimated(spec, prepared, seed, pool))
+def published(
+    spec: RunSpec, prepared: Prepared, seed: int, pool: Executor, universe: str = PERSONS.name
+) -> Histogram:
+    """One universe in the lowest published units."""
+    return lowest(prepared, universe, estimated(spec, prepared, seed, pool, universe))
 
 
 def estimating(spec: RunSpec, **keys: object) -> RunSpec:
@@ -72,9 +85,11 @@ def estimating(spec: RunSpec, **keys: object) -> RunSpec:
     return changed
 
 
-def bounds(spec: RunSpec, prepared: Prepared) -> dict[str, LevelBounds]:
+def bounds(
+    spec: RunSpec, prepared: Prepared, universe: str = PERSONS.name
+) -> dict[str, LevelBounds]:
     """Of the units of the tree that is measured."""
-    u, spine = spec.persons, prepared.trees[spec.persons.name].spine
+    u, spine = planned(spec, universe), prepared.trees[universe].spine
     known = {
         level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
         for level in spine.levels

@@ -43,6 +43,8 @@ Received = tuple[dict[str, Any], Mapping[str, Any]]
 
 #: Beginnings of the names in an environment that can name or open a store.
 _SECRET = ("AWS_", "DAS_")
+#: A process that is ended leaves semaphores behind, which Python removes: not worth a word.
+_QUIET = {"PYTHONWARNINGS": "ignore:resource_tracker"}
 _RESUME = "nothing is lost: go on with --resume"
 
 
@@ -83,7 +85,7 @@ class EnclosedProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=os.sep,
-            env=given | ENVIRONMENT | {"PYTHONPATH": path},
+            env=given | ENVIRONMENT | _QUIET | {"PYTHONPATH": path},
             process_group=0,
         )
         assert self._process.stdin is not None
@@ -148,6 +150,7 @@ class EnclosedProcess:
 
 #: Those that wait for a job. A list's ``pop`` and ``append`` are whole, so threads can share it.
 _waiting: list[EnclosedProcess] = []
+os.register_at_fork(after_in_child=_waiting.clear)  # they belong to the process that started them
 
 
 @contextmanager
@@ -166,7 +169,9 @@ def enclosed() -> Iterator[EnclosedProcess]:
 
 
 @atexit.register
-def _end_all() -> None:
+def end_waiting() -> None:
+    """End those that wait for a job. Their memory is then in what the system says of this process's
+    children."""
     while _waiting:
         _waiting.pop().end()
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from das.engine.choice import EngineChoice
+from das.engine.enclosed import end_waiting
 from das.engine.progress import Progress
 from das.errors import UserError
 from das.files import atomic
@@ -28,6 +29,7 @@ from das.files.run import truth as truth_file
 from das.files.run.run_directory import RunDirectory
 from das.making.series import TIMES, BudgetAxis
 from das.making.work import (
+    SMALL,
     DerivedOutputs,
     InputOutlook,
     MeasuringRecord,
@@ -140,6 +142,8 @@ class DhcMaker:
             done = measure_and_estimate(
                 opened, measuring, estimate, _below(opened, measuring, work, oracle)
             )
+            if work.directory.bytes_of_truth() >= SMALL:  # a small one is left to the next run
+                end_waiting()
         return MeasuringRecord(began, name, private, measuring.close(), (opened, measuring, done))
 
     def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from das.solve.certificate import balance, relative_gap
+from das.solve.certificate import balance, quotient, relative_gap
 from das.solve.feasible import FEASIBLE
 from das.solve.layout import Array, Mask, Segments
 from das.solve.problem import CheckedQP
@@ -187,7 +187,7 @@ class Iteration:
             apart = sums - v.value if len(v.value) else v.value
             change = v.weight * v.lines.norm(v.value - old_v)
             v.off = v.lines.largest(np.abs(apart))
-            v.ratio = s.typical * v.lines.norm(apart) / np.maximum(change, 1e-300)
+            v.ratio = quotient(s.typical * v.lines.norm(apart), change)
 
     def _reweigh(self) -> None:
         s = self.batch

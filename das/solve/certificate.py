@@ -20,9 +20,11 @@ one that is outside by the stated residual can have negative terms, so the absol
 reported.)
 
 *Relative to what.* P lacks the constant of a least-squares problem, so :math:`|P|` grows with the
-square of the population and says nothing of the misfit. The gap is divided by :math:`\max(1,
+square of the population and says nothing of the misfit. The gap is divided by :math:`\max(1, g,
 \min(|P|, E))`, where :math:`E = \sum_c \tfrac12 r_c'G_c^{-1}r_c`, :math:`r = Gx - b`, is how far P
-is above its minimum without constraints: no constant added to the problem changes it."""
+is above its minimum without constraints: no constant added to the problem changes it. g is the
+typical curvature of a cell, in effect the cost of a person. It counts where noise is much less than
+a person: there all of P - D is rounding error long before it is small next to 1."""
 
 from __future__ import annotations
 
@@ -31,6 +33,7 @@ import numpy as np
 from das.solve.layout import Array, added
 from das.solve.problem_batch import ProblemBatch
 
+_FAR = 1e12  # a ratio that is as good as infinite
 _ROUNDING = 32 * np.finfo(float).eps  # of some dozens of operations
 
 
@@ -60,7 +63,8 @@ def relative_gap(
     loss += variables.total(lam * x) + _cost(batch, e, x)
     value = variables.total(x * (0.5 * (misfit + batch.rhs) - batch.rhs))
     above = half_norm(batch, misfit)
-    return np.asarray(np.abs(loss) / np.maximum(1.0, np.minimum(np.abs(value), above)))
+    least = np.maximum(1.0, batch.typical)
+    return np.asarray(np.abs(loss) / np.maximum(least, np.minimum(np.abs(value), above)))
 
 
 def half_norm(batch: ProblemBatch, e: Array) -> Array:
@@ -76,7 +80,14 @@ def balance(batch: ProblemBatch, primal: Array, dual: Array) -> Array:
     if batch.null is not None:
         above += batch.typical * total(batch.null(primal) ** 2)
         below += total(batch.null(dual) ** 2) / batch.typical
-    return np.asarray(np.sqrt(np.maximum(above, 0.0) / np.maximum(below, 1e-300)))
+    return np.asarray(np.sqrt(quotient(np.maximum(above, 0.0), below)))
+
+
+def quotient(above: Array, below: Array) -> Array:
+    """``above`` over ``below``, neither negative, up to what is as good as infinite: it overflows
+    in no unit of weight. Nothing over nothing is 0."""
+    far = np.where(above > 0, _FAR, 0.0)
+    return np.asarray(np.divide(above, below, out=far, where=above < _FAR * below))
 
 
 def _cost(batch: ProblemBatch, e: Array, x: Array) -> Array:

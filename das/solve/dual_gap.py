@@ -12,9 +12,9 @@ of sums between bounds: no digits are lost. Violations of exact sums, which are 
 residual, are counted with their sign and the absolute value is reported, as in
 :mod:`das.solve.certificate`.
 
-*Relative to what.* To :math:`\max(1, \min(|P|, E))` as there, with :math:`E = \tfrac12 r'G^{-1}r`,
-:math:`r = Gx - b`. A medium row of n cells has :math:`w\,aa' \preceq w n I` on these, so with D'
-the diagonal that has these added, and the coarse rows A,
+*Relative to what.* To :math:`\max(1, g, \min(|P|, E))` as there, with g the median of D and
+:math:`E = \tfrac12 r'G^{-1}r`, :math:`r = Gx - b`. A medium row of n cells has :math:`w\,aa'
+\preceq w n I` on these, so with D' the diagonal that has these added, and the coarse rows A,
 
 .. math:: G \preceq D' + A'WA, \qquad E \ge \tfrac12 r'(D' + A'WA)^{-1} r,
 
@@ -71,9 +71,10 @@ class Gap:
         misfit = gx - p.rhs
         value = abs(0.5 * float((x * (misfit - p.rhs)).sum()))
         loss = abs(loss)
-        if loss > tol * max(1.0, value):
-            return max(loss / max(1.0, value), np.nextafter(tol, 1.0)), residual
-        return loss / max(1.0, min(value, self._above(misfit))), residual
+        least = max(1.0, p.typical)
+        if loss > tol * max(least, value):
+            return max(loss / max(least, value), np.nextafter(tol, 1.0)), residual
+        return loss / max(least, min(value, self._above(misfit))), residual
 
     def _admissible(self, y: Array) -> tuple[Array, Array]:
         """The multipliers of groups, and all multipliers, without those of infinite bounds."""

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from das import pipeline, spec
+from das.engine import Silent
 from das.engine.choice import EngineChoice
 from das.engine.enclosed import EnclosedProcess
 from das.engine.tasks import HandedOver
@@ -27,9 +28,12 @@ from das.files.run.run_directory import RunDirectory
 from das.files.run.task_store import TaskStore
 from das.jobs.tasks import do
 from das.making import dhc as making
+from das.making.work import RunInput
 from das.release import verify
 from das.release.again import estimate_from
 from das.release.dhc import open_dhc
+from das.spec import DhcSpec
+from das.stages import Stages
 from das.truth import dhc_by_subtree, dhc_measuring, prepared
 from das.truth.oracle import Oracle
 from tests.commands import Commands
@@ -54,14 +58,18 @@ def go(
     largest: int = COUNTIES,
     **how: Any,
 ) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepared, "LARGEST", largest)
+        specified = chosen(worlds, *changes, data=data)
+        pipeline.run(specified, out, paths=[worlds.linked(data)], engine=engine, **how)
+    return out
+
+
+def chosen(worlds: Worlds, *changes: str, data: str = DATA) -> DhcSpec:
     text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
     earlier = worlds.run(*(c for c in changes if c == SEED), data=data)
     every = [f"constraints.from={earlier}", "output.report=false", *changes]
-    chosen = spec.load(text, where="c", overrides=every)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepared, "LARGEST", largest)
-        pipeline.run(chosen, out, paths=[worlds.linked(data)], engine=engine, **how)
-    return out
+    return spec.of_kind(DhcSpec, spec.load(text, where="c", overrides=every), "c")
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +146,17 @@ def test_a_cluster_makes_what_one_process_makes(
         out = go(worlds, tmp_path / "run", SEED, engine=choice)
     assert results(out) == results(made)
     assert commands.named("account")("verify", out)[0] == 0
+
+
+def test_what_a_worker_takes_is_said_before_the_run(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "LARGEST", COUNTIES)
+    given = RunInput([worlds.linked(DATA)])
+    (said,) = making.DhcMaker(chosen(worlds, SEED), given).outlook(Stages(), Silent()).says
+    assert said.startswith(
+        "the run is cut into 2 subtrees of up to 16 blocks: a worker takes about"
+    )
 
 
 # --- the wall

@@ -22,6 +22,7 @@ from das.errors import DasError, InputError, UserError
 from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
 from das.model.histogram import Histogram
+from das.model.strategy import Strategy
 from das.release import replicates, verify
 from das.release.dhc import OpenedDhc, fixed_units, open_dhc, tenures
 from das.release.dhc_replicates import DhcReplicates
@@ -343,6 +344,32 @@ def test_on_counts_without_noise_it_is_the_replicate_of_fixed_counts(
         assert h.same_as(drawn[2][name])
 
 
+def test_with_a_million_times_the_rho_of_both_no_count_has_a_width(
+    opened: OpenedDhc, counts: Mapping[str, Histogram], below: Path
+) -> None:
+    """No noise is left, so the release fits every answer and is found again."""
+    many = 10**6
+
+    class Loud(OwnReplicates):
+        def planned(self) -> Any:
+            louder = ((u, u.plan.scaled(u.plan.cost * many)) for u in super().planned())
+            return [dataclasses.replace(u, plan=plan, own=()) for u, plan in louder]
+
+    class LoudDhc(DhcReplicates):
+        def planned(self) -> Any:
+            return [dataclasses.replace(u, strategy=loud(u.strategy)) for u in super().planned()]
+
+    def loud(of: Strategy) -> Strategy:
+        rho = {lv: {q: r * many for q, r in each.items()} for lv, each in of.rho.items()}
+        return dataclasses.replace(of, rho=rho)
+
+    earlier = Loud(**vars(OwnReplicates.of(open_release(below))))
+    of = LoudDhc(**vars(dataclasses.replace(DhcReplicates.of(opened), earlier=earlier)))
+    of = dataclasses.replace(of, decided=True)
+    for name, h in of.again(counts, SeededNoise(5, 1)).items():
+        assert h.same_as(counts[name]), name
+
+
 def test_then_every_count_has_a_width_or_is_certain_and_it_is_said(chained: Path) -> None:
     rows = das.read_intervals(chained, "P12", "County", method="replicates")
     assert set(rows["basis"]) <= {"exact", "replicates", ""}
@@ -485,7 +512,8 @@ def test_the_command_adds_them_to_a_release(commands: Commands, run: Path) -> No
     for wider in (wide, of_table):
         assert (wider["lower"] <= narrow["lower"]).all()
         assert (wider["upper"] >= narrow["upper"]).all()
-    assert (of_table["upper"] > narrow["upper"]).any()
+    manifest = json.loads((run / "release" / "intervals" / "manifest.json").read_text())
+    assert manifest["rule"] == "table"
     assert commands.named("account")("verify", run)[0] == 0
 
 

@@ -74,6 +74,12 @@ class Problem:
             worst = max(worst, float((held - self.upper).max(initial=0.0)))
         return worst
 
+    @property
+    def typical(self) -> float:
+        """The geometric mean of the curvatures."""
+        values = np.linalg.eigvalsh(self.grams)
+        return float(np.exp(np.log(values[values > 1e-11 * values[:, -1:]]).mean()))
+
     def misfit(self) -> float:
         """1/2 sum_c b_c'G_c^+ b_c: with it added, the objective is the squared distance from the
         free minimum.

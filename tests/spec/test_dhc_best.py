@@ -94,14 +94,27 @@ def test_no_relation_has_more_epsilon_than_in_production(
     assert exact_epsilon(ours[within], delta)[1] <= most
 
 
-def test_households_are_told_no_less_and_three_things_more(best: DhcSpec) -> None:
+def test_households_are_told_no_less_and_four_things_more(best: DhcSpec) -> None:
     found = best.universe(HOUSEHOLDS).strategy
     for level, before in best.production(HOUSEHOLDS).items():
         assert all(found.rho[level][q] >= rho for q, rho in before.items())
-    new = {q for q in found.rho["Tract"] if q not in strategy.households().rho["State"]}
-    assert new == {"hhtenshort_2lev * hhsize_all", "hhtenshort_2lev * hhage", "elderly"}
-    assert "hhtenshort_2lev * hhsize_all" in found.outer[0].queries
-    assert {"hhtenshort_2lev * hhage", "elderly"} <= set(found.outer[1].queries)
+    size, last = "hhtenshort_2lev * hhsize_all", {"hhtenshort_2lev * hhage", "elderly", "p16"}
+    for level in ("State", "County", "Tract", "Block_Group"):
+        new = found.rho[level].keys() - strategy.households().rho["State"].keys()
+        assert new == {size, *last}
+    assert size in found.outer[0].queries
+    assert last <= set(found.outer[1].queries)
+
+
+def test_states_and_counties_share_what_is_left_among_small_queries(best: DhcSpec) -> None:
+    """All queries of at most a hundred answers have equally much more than in production."""
+    found = best.universe(HOUSEHOLDS).strategy
+    for level in ("State", "County"):
+        before = best.production(HOUSEHOLDS)[level]
+        more = {q: r - before.get(q, Fraction(0)) for q, r in found.rho[level].items()}
+        small = {q for q in more if found.schema.query(q).answers <= 100}
+        assert len({more[q] for q in small}) == 1
+        assert {q for q, r in more.items() if r} == small
 
 
 def test_it_says_what_its_shares_were_made_from(best: DhcSpec) -> None:
