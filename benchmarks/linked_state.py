@@ -26,6 +26,7 @@ SECONDS, MEGABYTES = 180, 2000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--release", type=Path, help="a run or release; else one is made")
+    parser.add_argument("--out", type=Path, help="a new folder to keep the link in")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     figures = Figures("linked_state")
@@ -35,7 +36,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as made:
         release = given.release or _release(Path(data or ""), Path(made), given.workers)
-        out = Path(made, "linked")
+        out = given.out or Path(made, "linked")
         cost = command_cost(["link", str(release)], out, workers=given.workers)
         _figures(figures, cost, out, given.workers)
 

@@ -23,12 +23,17 @@ from das.engine import Silent, executor
 from das.files.readers import linked as reader
 from das.files.readers.links import linked_household
 from das.link.fields import Floats, Ints, household_attributes
+from das.link.people import HomePersons
 from das.link.population import LinkedPopulation
+from das.model.dhc.household_types import ATTRIBUTE
 from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS
+from das.model.dhc.persons import DHCP
+from das.model.dhc.units import TENVACGQ
+from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.release import dhc_files
-from das.release.dhc import open_dhc
+from das.release.dhc import OpenedDhc, open_dhc
 from das.release.link_targets import LinkTargets
 from das.release.linking import LinkOptions, linked_counts
 
@@ -36,6 +41,8 @@ Figure = Callable[..., None]
 ATTRIBUTES = {"tenure": TENURE.name, "race": "race"}
 #: Groups with fewer households are left out: their averages are those of a few.
 LEAST = 500
+#: Persons of a household that are counted, as in the S-DHC. Simulated households can have a thousand.
+MOST = 18
 
 
 def main() -> None:
@@ -45,11 +52,12 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder for the runs, used again if there")
     parser.add_argument("--run", type=Path, help="a run of the DHC instead of counties")
     parser.add_argument("--records", type=Path, help="its records")
+    parser.add_argument("--linked", type=Path, help="its link, if there is one already")
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()
     figures = Figures("linked_targets")
     if given.run is not None:
-        _state(figures, given.run, given.records, given.workers)
+        _state(figures, given.run, given.records, given.workers, linked=given.linked)
         return
     for county in given.counties:
         if (data := shared_data(file_of(county))) is None:
@@ -64,11 +72,20 @@ def main() -> None:
                 _state(each, folder / "dhc", folder / "records", given.workers, seed)
 
 
-def _state(figures: Figure, run: Path, records: Path, workers: int, seed: int = 0) -> None:
+def _state(
+    figures: Figure,
+    run: Path,
+    records: Path,
+    workers: int,
+    seed: int = 0,
+    linked: Path | None = None,
+) -> None:
     with tempfile.TemporaryDirectory() as made:
         sdhc = Path(made, "sdhc")
         _sdhc(records, sdhc, seed)
-        _measure(figures, run / "release", records, sdhc / "release", workers)
+        opened = open_dhc(run / "release")
+        before = _made(opened, workers) if linked is None else _read(linked, opened.spine)
+        _measure(figures, opened, before, _true_sizes(records, opened.spine), sdhc / "release")
 
 
 def _sdhc(records: Path, out: Path, seed: int) -> None:
@@ -77,17 +94,48 @@ def _sdhc(records: Path, out: Path, seed: int) -> None:
     subprocess.run(line, cwd=ROOT, check=True, capture_output=True)
 
 
-def _measure(figures: Figure, release: Path, records: Path, sdhc: Path, workers: int) -> None:
-    opened = open_dhc(release)
+def _made(opened: OpenedDhc, workers: int) -> LinkedPopulation:
     published = dhc_files.read_counts(opened.folder, opened.spine)
     with executor(workers) as pool:
-        before = linked_counts(opened, published, pool, Silent(), LinkOptions())
+        return linked_counts(opened, published, pool, Silent(), LinkOptions())
+
+
+def _read(folder: Path, spine: Spine) -> LinkedPopulation:
+    """A link from its files."""
+    found = reader.tables(folder)
+    at = spine.find(spine.levels[-1], found.codes)
+    rows, units, blocks = found.people.rows, found.units, len(spine.codes[-1])
+    home, place, block = (
+        linked_household(rows, found.homes.rows),
+        at[found.people.block],
+        at[found.homes.block],
+    )
+    inside, away = np.flatnonzero(home >= 0), np.flatnonzero(home < 0)
+    inside = inside[np.argsort(home[inside], kind="stable")]
+    levels = {name: level[inside] for name, level in rows.levels().items()}
+    occupied = np.bincount(block, minlength=blocks)
+    return LinkedPopulation(
+        HomePersons(place[inside], **levels),
+        home[inside],
+        found.cell,
+        block,
+        household_attributes(found.cell)[ATTRIBUTE],
+        Histogram.of(blocks, DHCP.cells, place[away], rows.cell[away], rows.count[away]),
+        Histogram.of(blocks, TENVACGQ.cells, at[units.block], units.rows.cell, units.rows.count),
+        occupied,
+        occupied,
+        0,
+    )
+
+
+def _measure(
+    figures: Figure, opened: OpenedDhc, before: LinkedPopulation, truth: dict[str, Ints], sdhc: Path
+) -> None:
     began = process_time()
     after = LinkTargets.read(sdhc, opened).steered(before, 0)
     seconds = process_time() - began
     changed = int((before.cell != after.cell).sum())
     figures("households that change", changed / len(after.cell), "share", cpu_seconds=seconds)
-    truth = _true_sizes(records, opened.spine)
     _errors(figures, opened.spine, truth, before, after)
     alike = [_alike(x) for x in (before, after)]
     figures(
@@ -155,7 +203,7 @@ def _averages(unit: Ints, group: Ints, size: Ints, width: int = 0) -> tuple[Floa
     at = unit * 10 + group
     width = max(width, int(at.max(initial=0)) + 1)
     many = np.bincount(at, minlength=width)[:width]
-    total = np.bincount(at, weights=size, minlength=width)[:width]
+    total = np.bincount(at, weights=np.minimum(size, MOST), minlength=width)[:width]
     return np.where(many > 0, total / np.maximum(many, 1), np.nan), many.astype(float)
 
 

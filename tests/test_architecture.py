@@ -710,10 +710,13 @@ def disk_calls(module: str) -> list[str]:
     return out
 
 
+#: Looks where code is, so that a process can be refused all other files. It reads none.
+FINDS_CODE = "das.engine.landlock"
+
+
 def test_only_the_rim_opens_paths() -> None:
-    assert not [
-        call for m in sources() if part_of(m) not in {"files", "cli"} for call in disk_calls(m)
-    ]
+    others = {m for m in sources() if part_of(m) not in {"files", "cli"}} - {FINDS_CODE}
+    assert not [call for m in others for call in disk_calls(m)]
 
 
 def test_what_is_written_is_written_by_one_module() -> None:

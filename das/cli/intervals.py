@@ -47,7 +47,7 @@ from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS,
     show_default="ct; for the DHC table",
     help=(
         "How replicates become an interval. ct is the Bureau's; pratt also covers small "
-        "counts by true value; table takes the errors of the whole table where they are larger."
+        "counts by true value; table adds the bias that the whole table shows."
     ),
 )
 @click.option(

@@ -84,7 +84,7 @@ class AskingSource:
 
 @dataclass(frozen=True, eq=False)
 class EstimationJob(Frozen):
-    """Estimate a problem of which ``part`` is measured."""
+    """Estimate a problem whose measured tree is ``part``."""
 
     problem: OuterProblem
     part: PartOutline

@@ -89,8 +89,8 @@ class OuterProblem(Frozen):
         progress: Progress | None = None,
         of: OfSubtree | None = None,
     ) -> RefinedEstimates:
-        """Raises as :func:`refined` does. A subtree requests what the upper tree was told of it
-        once more, so that its own source has recorded that, too."""
+        """Raises as :func:`refined` does. A subtree requests again what the upper tree was told of
+        it, so that its own source has recorded that, too."""
         told = None
         if self.from_subtrees is not None and of is not None:
             told = self.from_subtrees.below(self.spine.levels[-1], of)

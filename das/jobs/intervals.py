@@ -49,8 +49,8 @@ def intervals(
     All of them are used, or the first ``replicates``. Nothing is run, and ``out`` is required.
 
     ``rule`` makes intervals of replicates (``"ct"``, the Bureau's and the default, ``"t"``,
-    ``"z"``, ``"cz"``; ``"pratt"`` also covers small counts by true value; ``"table"`` takes the
-    errors of the whole table where they are larger, and is the default for the DHC). ``tables`` and
+    ``"z"``, ``"cz"``; ``"pratt"`` also covers small counts by true value; ``"table"`` adds
+    the bias that the whole table shows, and is the default for the DHC). ``tables`` and
     ``levels`` restrict the result. Only published files are read, and no budget is spent.
 
     ``earlier``: for a release of the DHC, the run or release of the redistricting counts that it

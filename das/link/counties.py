@@ -1,14 +1,19 @@
 r"""Tracts of a county move together, towards the totals of the county.
 
-Each tract is near its own totals once it is linked. What it is off adds up in the county, whose
-totals are published with far less error than that. So the distance :math:`J` of
-:mod:`das.link.totals` gets one more unit, the county, and tracts move one after another. Each sees how far the county is off after the moves of all
-others, so no deviation is made up for twice.
+Each tract is near its own totals once it is linked. What tracts are off adds up in the county,
+whose totals are published with far less error than that. So the distance :math:`J` of
+:mod:`das.link.totals` gets one more unit, the county. Tracts move one after another, and each sees
+how far the county is off after the moves of all others. So no deviation is made up for twice.
 
-A family that queries count weighs as much in the county as in a tract. Any other weighs less by
-the number of tracts. Published totals of such families contradict those of others, above all sizes
-of households, which cannot add up to the persons. Were they believed as much in a county of many
-tracts, precise totals would give way to them."""
+*Firm* families have the weight that they have in a tract, and are met in the end: what a turn
+leaves over is asked for again in the next, as the multipliers of an augmented Lagrangian are. So
+it does not matter that what is plausible, such as couples of similar age, has a price as well.
+Other families contradict firm ones, above all sizes of households, which cannot add up to the
+persons. They weigh less by the number of tracts, because their errors add up. Were they asked for
+again and again, precise totals would give way to them.
+
+Where blocks of a tract cannot hold what is published of it, other tracts make up for that in firm
+families. So the county is right, and each of them a little off."""
 
 from __future__ import annotations
 
@@ -46,7 +51,7 @@ def moved_together(given: Sequence[TractInput], homes: Sequence[LinkedHomes]) ->
     out, tracts = list(homes), [linked_tract(given[i], homes[i]) for i in lived_in]
     if not tracts or not given[0].trust.sweeps:
         return out
-    held = np.sum([t.held for t in tracts], axis=0)
+    held = np.sum([t.added_up for t in tracts], axis=0)
     totals = _totals([given[i] for i in lived_in]).with_large(held[None])
     over, weight = held - totals.wanted[0], above_weights(totals.weight[0], len(tracts))
     rngs = [
@@ -56,7 +61,7 @@ def moved_together(given: Sequence[TractInput], homes: Sequence[LinkedHomes]) ->
     for _ in range(TURNS):
         over = over + pull
         for tract, rng in zip(tracts, rngs, strict=True):
-            tract.within(over, weight)
+            tract.set_above(over, weight)
             steered(tract, rng, 1)
             over = tract.over[0, :-1]
         over = over - pull

@@ -46,7 +46,7 @@ class LinkedTract:
         self.tenure = tenure.copy()
         self.block = people.block[self.head]
         self.group = group[self.block]
-        homes = len(tenure)
+        homes, self.families = len(tenure), totals.families
         self.counts = counted(people, household, homes)
         self.index, _ = self.after(self.head, self.counts, self.tenure)
         groups = len(totals.wanted) - 1
@@ -60,11 +60,11 @@ class LinkedTract:
         self.order()
 
     @property
-    def held(self) -> Floats:
+    def added_up(self) -> Floats:
         """What it adds up to, ``(CELLS,)``."""
         return np.asarray(self.over[1, :-1] + self.wanted)
 
-    def within(self, over: Floats, weight: Floats) -> None:
+    def set_above(self, over: Floats, weight: Floats) -> None:
         """Set how far the unit above the tract is ``over`` its totals, and what that weighs, both
         ``(CELLS,)``."""
         self.over[0, :-1], self.weight[0, :-1] = over, weight
@@ -82,7 +82,7 @@ class LinkedTract:
     def after(self, head: Ints, counts: Ints, tenure: Ints) -> tuple[Ints, np.ndarray]:
         """The cells of households with other members, and whether there can be such."""
         of, able = attributes(counts, self.levels, head, tenure)
-        return household_index(of), able
+        return household_index(of, self.families), able
 
     def prices(self) -> tuple[Floats, Floats]:
         """What one more and one less of each cell change, ``(groups, CELLS + 1)``."""

@@ -8,7 +8,8 @@ age. Two exchanges change these totals and hardly anything else:
   sex, age class, origin and race. They are alike in their couple, relatives, own children and
   generations, too.
 * *heads*: the householders of two households of a block and tenure exchange their places. They are
-  alike in sex, origin and class of age, and at most :data:`YEARS` years apart.
+  alike in sex, origin and class of age. A household's new one is at most :data:`YEARS` years older
+  or younger than its first.
 
 **What stays.** Both keep every person in their block, of their age and relationship. So all tables
 of persons stay. Households by tenure, and householders by sex, age, origin and race, stay in each
@@ -22,7 +23,8 @@ change.
 households (:data:`OWN_ERROR`). The S-DHC's error :math:`\sigma` does not. So the S-DHC decides in a
 State of a million households, and the link in a county. The aim is the mean of both, with weights
 :math:`1/\sigma^2` and :math:`1/\tau^2`. Its error is :math:`\epsilon = (1/\sigma^2 + 1/\tau^2)^{-1/2}`.
-The total of persons is that of the link: targets are scaled to it.
+The S-DHC counts at most 18 persons of an address; so do these totals of the link, with all ages in
+proportion. The total is that of the link: targets are scaled to it.
 
 **When it ends.** With :math:`d` what is linked less the aim, the distance is :math:`\sum
 (d/\epsilon)^2`. Exchanges are judged at the distance of the moment and made one by one, the best
@@ -60,12 +62,14 @@ ROUNDS = 40
 @dataclass(frozen=True, eq=False)
 class SizeTargets(Frozen):
     """Persons in households of a State by ``tenure``, ``(3,)``, and by ``race`` of the householder
-    and whether 18 or over, ``(7, 2)``, with their standard errors."""
+    and whether 18 or over, ``(7, 2)``, with their standard errors. Of a household, ``most`` persons
+    are counted, if it has more."""
 
     tenure: Floats
     race: Floats
     tenure_error: Floats
     race_error: Floats
+    most: int
 
     def __post_init__(self) -> None:
         shapes = [x.shape for x in (self.tenure, self.race, self.tenure_error, self.race_error)]
@@ -73,6 +77,8 @@ class SizeTargets(Frozen):
             raise InputError("not all totals of tenures and races", where="targets of a link")
         if min(self.tenure_error.min(), self.race_error.min()) <= 0:
             raise InputError("an error is not above zero", where="targets of a link")
+        if self.most < 1:
+            raise InputError("nobody is counted", where="targets of a link")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +101,7 @@ def steered_to(
     that of each block. The same arguments give the same link."""
     rng = np.random.default_rng(seed)
     of = household_attributes(linked.cell)
-    size = np.stack([_members(linked, minor) for minor in (True, False)], axis=1)
+    members = np.stack([_members(linked, minor) for minor in (True, False)], axis=1).astype(float)
     race, tenure = of["race"].copy(), of[TENURE.name].copy()
     heads = np.flatnonzero(np.isin(linked.people.relgq, HEADS))
     at = state[linked.block]
@@ -103,6 +109,7 @@ def steered_to(
         if target is None:
             continue
         here = np.flatnonzero(at == s)
+        size = members * np.minimum(1, target.most / linked.size)[:, None]
         _exchange(
             partial(_alike_but_tenure, linked.block, of, race, tenure, here, rng),
             tenure,
@@ -148,7 +155,7 @@ class _Aim:
 def _exchange(
     pairs: Callable[[], _AlikeHouseholds],
     label: Ints,
-    size: Ints,
+    size: Floats,
     here: Ints,
     aim: _Aim,
     heads: Ints | None = None,
@@ -168,9 +175,9 @@ def _exchange(
             of[made.a], of[made.b] = of[made.b], of[made.a]
 
 
-def _made(found: _AlikeHouseholds, size: Ints, over: Floats, error: Floats) -> _AlikeHouseholds:
+def _made(found: _AlikeHouseholds, size: Floats, over: Floats, error: Floats) -> _AlikeHouseholds:
     """The pairs that gain, the best first, each judged at what the ones before left ``over``."""
-    step = (size[found.b] - size[found.a]).astype(float)  # what the label of a gains
+    step = size[found.b] - size[found.a]  # what the label of a gains
     gain = _change(over, error, found.cell_a, found.cell_b, step)
     made = []
     for i in np.argsort(gain, kind="stable")[: int((gain < 0).sum())].tolist():
@@ -214,14 +221,20 @@ def _alike_heads(
     rng: np.random.Generator,
     heads: Ints,
 ) -> _AlikeHouseholds:
-    age = linked.people.age[heads]
+    age, first = linked.people.age[heads], _first_ages(linked)
     alone = linked.people.relgq[heads] == HEADS[0]
     several = here[~alone[here]]
     alike = [linked.block, tenure, of["sex"], of["hhage"], of["hisp"], (age < ADULT).astype(int)]
     a, b = _drawn(_key([x[several] for x in alike]), rng)
     a, b = several[a], several[b]
-    near = (race[a] != race[b]) & (np.abs(age[a] - age[b]) <= YEARS)
+    apart = np.maximum(np.abs(age[a] - first[b]), np.abs(age[b] - first[a]))
+    near = (race[a] != race[b]) & (apart <= YEARS)
     return _AlikeHouseholds(a[near], b[near], race[a[near]], race[b[near]])
+
+
+def _first_ages(linked: LinkedPopulation) -> Ints:
+    """The age of the householder of each household in the link, ``(households,)``."""
+    return linked.people.age[np.isin(linked.people.relgq, HEADS)]
 
 
 def _key(columns: Sequence[Ints]) -> Ints:

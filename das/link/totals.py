@@ -7,8 +7,10 @@ the families that they measure well. The distance of a link from them is
 
 over the tract and its block groups :math:`u` and the cells :math:`f` of all families. What is
 linked is :math:`x`, what is published :math:`y`. The weight :math:`w` is in proportion to the
-inverse variance of the answer in production's plan. Where both files have measured the same, such as couples, two families weigh
-against each other. Then the least distance is at the mean with inverse variances as weights.
+inverse variance of a published cell. These variances hardly differ between counties and seeds:
+:data:`_FAMILIES` has those of seven simulated releases with production's plan. Where both files
+have measured the same, such as couples, two families weigh against each other. Then the least
+distance is at the mean with inverse variances as weights.
 
 Adding one to a cell changes :math:`J` by :math:`w (2 (x - y) + 1)`. These are the *prices* at which
 moves are judged (:mod:`das.link.steering`)."""
@@ -98,12 +100,12 @@ _HOUSEHOLDS = (
 _HEADS = (LinkFamily(("alone", "sex", "old head"), 34.0), LinkFamily(("sex", "age"), 20.0))
 #: Of householders as both files measured them together, where they did. Other families of what
 #: the skeleton counts are asked of it, too.
-_SKELETON = (LinkFamily(("alone", "sex", "age"), 5.0), LinkFamily(("alone", "owned"), 5.0))
+_SKELETON = (LinkFamily(("alone", "sex", "age"), 10.0), LinkFamily(("alone", "owned"), 25.0))
 #: Very large households by tenure, which no file tells apart: see :meth:`Totals.with_large`.
 _LARGE = LinkFamily(("large", "tenure"), 10.0)
-_FAMILIES: tuple[LinkFamily, ...] = (*_HOUSEHOLDS, *_HEADS, *_SKELETON, _LARGE)
+_FAMILIES: tuple[LinkFamily, ...] = (*_HOUSEHOLDS, *_HEADS, _LARGE, *_SKELETON)
 _OF_HEADS = slice(len(_HOUSEHOLDS), len(_HOUSEHOLDS) + len(_HEADS))
-_OF_SKELETON = slice(_OF_HEADS.stop, _OF_HEADS.stop + len(_SKELETON))
+_OF_SKELETON = slice(_OF_HEADS.stop + 1, len(_FAMILIES))
 #: Sizes where the classes of very large households begin.
 _BEYOND = (8, 9, 11, 15)
 MEMBERS = "members"
@@ -126,6 +128,12 @@ class Totals(Frozen):
     def __post_init__(self) -> None:
         if self.wanted.shape != self.weight.shape or (self.weight < 0).any():
             raise InputError("targets and weights do not fit", where="totals of a link")
+
+    @property
+    def families(self) -> int:
+        """How many families of households weigh anything: the last are those of the skeleton."""
+        skeleton = self.weight[:, _starts()[_OF_SKELETON.start] : _PERSONS_AT]
+        return FAMILIES if skeleton.any() else _OF_SKELETON.start
 
     def with_large(self, held: Floats) -> Totals:
         """With targets of very large households: how much larger than 7 they are does not depend on
@@ -178,7 +186,8 @@ _SIZES = _place("size", "tenure")
 
 def _large() -> Ints:
     """The cells of very large households, ``(classes, tenures)``."""
-    return np.arange(_starts()[-2], _starts()[-1]).reshape(-1, 3)
+    start = _starts()[_place(*_LARGE.axes)]
+    return np.arange(start, start + _AXES["large"] * 3).reshape(-1, 3)
 
 
 #: Where the cells of persons begin.
@@ -191,9 +200,9 @@ CELLS = _SENIOR_AT + 4
 FAMILIES = len(_FAMILIES)
 
 
-def household_index(of: Mapping[str, Ints]) -> Ints:
-    """The cell of households in each family, ``(..., FAMILIES)``."""
-    return _cells(_axes(of), slice(None))
+def household_index(of: Mapping[str, Ints], families: int = FAMILIES) -> Ints:
+    """The cell of households in each of the first ``families``, ``(..., families)``."""
+    return _cells(_axes(of), slice(families))
 
 
 def _cells(levels: Mapping[str, Ints], which: slice) -> Ints:
@@ -289,8 +298,7 @@ def published_totals(
     """What the files of a tract say. ``group``: the block group of each block. ``skeleton``: the
     householders of each block group, if they were estimated from both files."""
     groups = int(group.max(initial=0)) + 1
-    index = household_index(household_attributes(households.cell))
-    index = index[:, : len(_HOUSEHOLDS)]
+    index = household_index(household_attributes(households.cell), len(_HOUSEHOLDS))
     wanted = added(index, group[households.unit], groups, households.count)
     at = person_index()[persons.relgq, age_classes(persons.age)]
     wanted += added(at, group[persons.block], groups)

@@ -52,7 +52,7 @@ class LinkTargets(Frozen):
         opened, spine = open_sdhc(release), linked.spine
         _check(opened, linked)
         found = {
-            region: _targets(e, n)
+            region: _targets(e, n, opened.spec.tau["PH7"])
             for e in region_estimates(opened)
             if e.level == STATE
             for n, region in enumerate(e.regions)
@@ -104,6 +104,6 @@ def _states(spine: Spine) -> Ints:
     return out
 
 
-def _targets(e: RegionEstimates, n: int) -> SizeTargets:
+def _targets(e: RegionEstimates, n: int, most: int) -> SizeTargets:
     value, error = e.values[n], np.sqrt(np.maximum(np.diag(e.covariance), 1.0))
-    return SizeTargets(value[_TENURE], value[_RACE], error[_TENURE], error[_RACE])
+    return SizeTargets(value[_TENURE], value[_RACE], error[_TENURE], error[_RACE], most)

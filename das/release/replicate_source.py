@@ -74,8 +74,8 @@ _BY_TRUE_VALUE = (
     " value, over the cells of a table and level together."
 )
 _OF_TABLE = (
-    "Each is as wide as the mean error of its table in that place requires, or wider: replicates"
-    " show the errors of a table better than those of one count.",
+    "Each is widened by the bias that the counts of its table in that place show: of the bias of"
+    " one count replicates can show a small part.",
 )
 
 #: A table of a universe, at a level.

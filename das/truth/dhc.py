@@ -86,7 +86,7 @@ class PreparedDhc(Closed):
 
     @property
     def stored_in_subtrees(self) -> dict[str, Ints]:
-        """The same of each subtree, ``(subtrees,)``, by universe."""
+        """The number for each subtree, ``(subtrees,)``, by universe."""
         ends = self.subtrees.lowest(self.spine)
         return {name: np.diff(self._occupied(name)[ends]) for name in self.lowest}
 

@@ -57,7 +57,7 @@ def targets(linked: LinkedPopulation) -> SizeTargets:
     move = np.round(0.02 * race[first])
     race[first] -= move
     race[second] += move
-    return SizeTargets(tenure, race, np.full(3, 2.0), np.full((7, 2), 4.0))
+    return SizeTargets(tenure, race, np.full(3, 2.0), np.full((7, 2), 4.0), 100)
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +120,11 @@ def test_householders_who_change_are_of_like_age(
 
 def test_targets_that_are_not_whole_are_refused() -> None:
     with pytest.raises(InputError, match="not all totals"):
-        SizeTargets(np.ones(2), ONE, np.ones(3), ONE)
+        SizeTargets(np.ones(2), ONE, np.ones(3), ONE, 18)
+    with pytest.raises(InputError, match="nobody is counted"):
+        SizeTargets(np.ones(3), ONE, np.ones(3), ONE, 0)
     with pytest.raises(InputError, match="not above zero"):
-        SizeTargets(np.ones(3), ONE, np.zeros(3), ONE)
+        SizeTargets(np.ones(3), ONE, np.zeros(3), ONE, 18)
 
 
 def test_the_command_takes_a_release_of_the_sdhc(
