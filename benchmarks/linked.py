@@ -25,7 +25,9 @@ from das.files.readers import linked as reader
 from das.link.averages import ALL, sums, units_of_blocks
 from das.link.fields import household_attributes
 from das.link.linking import link_tract
+from das.link.people import HomePersons
 from das.link.population import LinkedPopulation, joined, tracts
+from das.link.totals import families_of_cells, published_totals
 from das.link.trust import CONSISTENT
 from das.model.dhc.households import DHCH, TENURE
 from das.model.dhc.members import HEADS, PARTNERS
@@ -50,6 +52,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a folder for the runs, used again if there")
     parser.add_argument("--joint", action="store_true", help="with the skeleton")
+    parser.add_argument("--variances", action="store_true", help="of published totals; no link")
     given = parser.parse_args()
     figures = Figures("linked")
     for county in given.counties:
@@ -64,7 +67,10 @@ def main() -> None:
                 county_runs(data, county, folder, seed)
                 each = partial(figures, county=county, seed=seed)
                 options = LinkOptions(skeleton=given.joint)
-                _measure(each, folder, given.workers, options)
+                if given.variances:
+                    _variances(each, folder)
+                else:
+                    _measure(each, folder, given.workers, options)
 
 
 def _measure(figures: Figure, folder: Path, workers: int, options: LinkOptions) -> None:
@@ -90,6 +96,33 @@ def _measure(figures: Figure, folder: Path, workers: int, options: LinkOptions) 
     _averages(figures, opened.spine, truth, linked)
     _by_tenure(figures, opened.spine, folder / "records", linked)
     _recovered(figures, opened.spine, truth)
+
+
+def _variances(figures: Figure, folder: Path) -> None:
+    """Mean squared errors of the published totals that the link moves to, by family: those that its
+    weights follow from."""
+    opened = open_dhc(folder / "dhc" / "release")
+    published = dhc_files.read_counts(opened.folder, opened.spine)
+    truth = _records(folder / "records", opened.spine)
+    groups, tract = places(opened.spine)
+    errors = []
+    for unit in (tract, groups):
+        found, true = (
+            published_totals(HomePersons.of(x["persons"]), x["households"], unit).wanted
+            for x in (published, truth)
+        )
+        errors.append(found - true)
+        there = found[0] + true[0] > 0
+    for name, cells in families_of_cells().items():
+        which = np.flatnonzero(there[cells]) + cells.start
+        if not len(which):
+            continue  # of the skeleton, which is not published
+        in_county, in_tract, in_group = (
+            float((x[:, which] ** 2).mean()) for x in (errors[0][:1], errors[0][1:], errors[1][1:])
+        )
+        figures(
+            f"variance of {name}", in_tract, "squared", of_county=in_county, of_block_group=in_group
+        )
 
 
 def _records(folder: Path, spine: Spine) -> dict[str, Histogram]:

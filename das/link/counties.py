@@ -51,7 +51,7 @@ def moved_together(given: Sequence[TractInput], homes: Sequence[LinkedHomes]) ->
     out, tracts = list(homes), [linked_tract(given[i], homes[i]) for i in lived_in]
     if not tracts or not given[0].trust.sweeps:
         return out
-    held = np.sum([t.held for t in tracts], axis=0)
+    held = np.sum([t.added_up for t in tracts], axis=0)
     totals = _totals([given[i] for i in lived_in]).with_large(held[None])
     over, weight = held - totals.wanted[0], above_weights(totals.weight[0], len(tracts))
     rngs = [
@@ -61,7 +61,7 @@ def moved_together(given: Sequence[TractInput], homes: Sequence[LinkedHomes]) ->
     for _ in range(TURNS):
         over = over + pull
         for tract, rng in zip(tracts, rngs, strict=True):
-            tract.within(over, weight)
+            tract.set_above(over, weight)
             steered(tract, rng, 1)
             over = tract.over[0, :-1]
         over = over - pull

@@ -60,11 +60,11 @@ class LinkedTract:
         self.order()
 
     @property
-    def held(self) -> Floats:
+    def added_up(self) -> Floats:
         """What it adds up to, ``(CELLS,)``."""
         return np.asarray(self.over[1, :-1] + self.wanted)
 
-    def within(self, over: Floats, weight: Floats) -> None:
+    def set_above(self, over: Floats, weight: Floats) -> None:
         """Set how far the unit above the tract is ``over`` its totals, and what that weighs, both
         ``(CELLS,)``."""
         self.over[0, :-1], self.weight[0, :-1] = over, weight

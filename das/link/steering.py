@@ -55,6 +55,7 @@ class _Chosen:
 
     def __init__(self, of: LinkedTract) -> None:
         self.over, self.weight = of.over.tolist(), of.weight.tolist()
+        self.above = [row for row in range(FIRST_GROUP) if of.weight[row].any()]
         self.touched = [False] * len(of.head)
 
     def gains(
@@ -68,15 +69,15 @@ class _Chosen:
             if a != b:
                 step[a] = step.get(a, 0) - 1
                 step[b] = step.get(b, 0) + 1
-        rows = [(self.over[row], self.weight[row]) for row in (*range(FIRST_GROUP), group)]
+        rows = [(self.over[row], self.weight[row]) for row in (*self.above, group)]
         for over, weight in rows:
             for cell, s in step.items():
                 cost += weight[cell] * s * (2 * over[cell] + s)
         if cost >= -LEAST:
             return False
-        for over, _ in rows:
+        for row in (*range(FIRST_GROUP), group):
             for cell, s in step.items():
-                over[cell] += s
+                self.over[row][cell] += s
         self.touched[homes[0]] = True
         if homes[1] >= 0:
             self.touched[homes[1]] = True

@@ -8,7 +8,7 @@ the families that they measure well. The distance of a link from them is
 over the tract and its block groups :math:`u` and the cells :math:`f` of all families. What is
 linked is :math:`x`, what is published :math:`y`. The weight :math:`w` is in proportion to the
 inverse variance of a published cell. These variances hardly differ between counties and seeds:
-:data:`_FAMILIES` has those of seven simulated releases with production's plan. Where both files
+:data:`_FAMILIES` has those of six simulated releases with production's plan. Where both files
 have measured the same, such as couples, two families weigh against each other. Then the least
 distance is at the mean with inverse variances as weights.
 
@@ -243,15 +243,31 @@ def _senior(relation: int) -> int:
     return 2 if relation < LEVEL["roommate"] else 3
 
 
+#: Of families of persons: what they are of, their variance, and whether they are measured. Persons
+#: contradict themselves in nothing.
+_PERSONS = (
+    ("relationships", _LABELS, True),
+    ("relationships of minors", _MINORS, False),
+    ("ages of children", _CHILDREN, False),
+    ("relationships of the old", _SENIORS, False),
+)
+
+
+def families_of_cells() -> dict[str, slice]:
+    """The cells of each family, by its name."""
+    names = [*(" x ".join(f.axes) for f in _FAMILIES), *(name for name, _, _ in _PERSONS)]
+    starts = [*_starts(), _MINOR_AT, _CHILD_AT, _SENIOR_AT, CELLS]
+    return {name: slice(a, b) for name, a, b in zip(names, starts, starts[1:], strict=False)}
+
+
 @cache
 def _known() -> tuple[Floats, np.ndarray, np.ndarray]:
     """Of each cell its variance in a tract, whether it is measured, and whether it is firm,
-    ``(CELLS,)``. Persons contradict themselves in nothing."""
-    size = np.diff([*_starts(), _MINOR_AT, _CHILD_AT, _SENIOR_AT, CELLS])
-    persons = (_LABELS, _MINORS, _CHILDREN, _SENIORS)
-    variance = [*(f.variance for f in _FAMILIES), *persons]
-    measured = [*(f.measured for f in _FAMILIES), True, False, False, False]
-    firm = [*(f.firm for f in _FAMILIES), True, True, True, True]
+    ``(CELLS,)``."""
+    size = [s.stop - s.start for s in families_of_cells().values()]
+    households = [(f.variance, f.measured, f.firm) for f in _FAMILIES]
+    persons = [(variance, measured, True) for _, variance, measured in _PERSONS]
+    variance, measured, firm = zip(*households, *persons, strict=True)
     return np.repeat(variance, size), np.repeat(measured, size), np.repeat(firm, size)
 
 

@@ -120,7 +120,7 @@ def test_a_tract_follows_the_unit_above(given: TractInput, homes: LinkedHomes) -
     for much in (-20.0, 20.0):
         tract, over = linked_tract(given, homes), np.zeros(CELLS)
         over[cells] = much
-        tract.within(over, np.ones(CELLS))
+        tract.set_above(over, np.ones(CELLS))
         steered(tract, np.random.default_rng(1), 2)
         moved = settled(homes, tract)
         own.append(np.isin(moved.people.relgq, (6, 7, 8)).sum())
@@ -140,7 +140,7 @@ def test_tracts_move_together_towards_the_totals_of_their_county(given: TractInp
 
     def far(homes: list[LinkedHomes]) -> float:
         there = [linked_tract(t, h) for t, h in zip(four, homes, strict=True) if len(h.cell)]
-        over = np.sum([t.held - t.wanted for t in there], axis=0)
+        over = np.sum([t.added_up - t.wanted for t in there], axis=0)
         return float((above_weights(there[0].weight[1, :-1], 3) * over**2)[is_firm()].sum())
 
     assert far(after) < 0.5 * far(before)
