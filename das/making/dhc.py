@@ -42,7 +42,7 @@ from das.release import dhc_files
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
 from das.release.estimating import certificates_json
-from das.release.linking import link_run
+from das.release.linking_a_run import link_run
 from das.report.dhc_errors import dhc_errors_html, summaries
 from das.report.facts import facts
 from das.size import sizes_of_dhc, worker_of_dhc

@@ -21,7 +21,7 @@ from das.files.listing import files_below
 from das.files.release import average_tables as average_files
 from das.files.release import fixed_counts, linked_population, statement
 from das.files.release.adoption import check_unaltered
-from das.files.run.run_directory import RunDirectory, file_digest, read_json
+from das.files.run.run_directory import RunDirectory, file_digest
 from das.link.average_tables import average_tables
 from das.link.averages import AverageRow, average_rows, units_of_blocks
 from das.link.counties import moved_together, parts
@@ -45,7 +45,6 @@ from das.release.replicates import SeededNoise
 from das.release.skeleton import joint_skeleton
 from das.report.link_page import ShownAverage, ShownHousehold, link_html
 from das.spec.dhc_parts import LINKED_UNITS, DhcLink
-from das.stages import Stages
 from das.version import __version__
 
 SYNTHETIC = "SYNTHETIC.txt"
@@ -89,31 +88,6 @@ class LinkOptions:
     def of(asked: DhcLink) -> LinkOptions:
         """Those of a configuration."""
         return LinkOptions(asked.number, asked.csv, asked.tables, asked.replicates, asked.joint)
-
-
-def link_run(
-    directory: RunDirectory,
-    asked: DhcLink | None,
-    *,
-    workers: int,
-    stages: Stages,
-    progress: Progress,
-) -> None:
-    """Link the release of a run as its configuration asks, if it does. A link of this release that
-    is there is whole, and stays: a run that was stopped goes on behind it."""
-    if asked is None:
-        return
-    done = directory.linked / FIGURES
-    if done.is_file() and read_json(done)["release"] == digest_of(directory.release):
-        return
-    with stages("link"):
-        link_release(
-            directory.release,
-            directory.linked,
-            LinkOptions.of(asked),
-            workers=workers,
-            progress=progress,
-        )
 
 
 def link_release(

@@ -24,7 +24,7 @@ from das.release.dhc import SPEC, OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
 from das.release.dhc_replicates import DhcReplicates
 from das.release.estimating import certificates_json
-from das.release.linking import link_run
+from das.release.linking_a_run import link_run
 from das.release.measured_rows import RowOptions
 from das.release.publications import Recomputation, refuse_changes
 from das.release.replicate_source import ReleaseSource
