@@ -15,8 +15,9 @@ from time import process_time
 import numpy as np
 
 from benchmarks.common import Figures, no_data, shared_data, short
+from benchmarks.county_runs import BRISTOL_CODE, county_runs
 from benchmarks.evaluation import BRISTOL
-from benchmarks.linked import LEVELS, _records, _runs
+from benchmarks.linked import LEVELS, _records
 from das.engine import Silent, executor
 from das.link.population import tracts
 from das.link.skeleton_cells import SKELETON, homes, householders
@@ -47,9 +48,9 @@ def main() -> None:
         return
     for seed in given.seeds:
         with tempfile.TemporaryDirectory() as made:
-            folder = (given.keep or Path(made)) / f"001-{seed}"
+            folder = (given.keep or Path(made)) / f"{BRISTOL_CODE}-{seed}"
             folder.mkdir(parents=True, exist_ok=True)
-            _runs(data, folder, seed)
+            county_runs(data, BRISTOL_CODE, folder, seed)
             _measure(figures, folder, seed)
 
 

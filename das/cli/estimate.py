@@ -11,7 +11,7 @@ import click
 
 from das.cli.answer import CommandAnswer, answering
 from das.cli.options import PATH, run_options, say_notes, warn
-from das.cli.running import summary
+from das.cli.running import print_cost, summary
 from das.engine.display import Live
 from das.engine.progress import Progress
 from das.files.measurements import outside_totals
@@ -107,8 +107,7 @@ def estimate(
 def _print(outcome: Outcome) -> None:
     warn(outcome.private is not False)  # what is unknown is among the notes
     click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
-    for sentence in outcome.cost:
-        click.echo(f"  {sentence}")
+    print_cost(outcome, private=outcome.private is not False)
 
 
 def _outside(

@@ -195,9 +195,13 @@ def _print_outcome(
         redundant.redundancy_notes(publication(spec.publication()), spec, outcome.directory.release)
     )
     _show_files(spec, outcome, stores, show_errors)
+    print_cost(outcome, private=spec.run.private)
+
+
+def print_cost(outcome: Outcome, *, private: bool) -> None:
+    """What changes of several records cost, one to a line."""
     if outcome.cost:
-        private = "" if spec.run.private else f" ({WITHOUT})"
-        click.echo(f"what a change costs{private}:")
+        click.echo(f"what a change costs{'' if private else f' ({WITHOUT})'}:")
     for sentence in outcome.cost:
         click.echo(f"  {sentence}")
 
@@ -247,6 +251,8 @@ def _show_next(spec: Specification, outcome: Outcome) -> None:
     if directory.page.is_file():
         looked_up = "" if "look-up" in of.cannot else "   (look up every place)"
         click.echo(f"  page     {directory.page}{looked_up}")
+    if directory.linked.is_dir():
+        click.echo(f"  linked   {directory.linked}   (persons in households: experimental)")
     click.echo(f"  not met  {_not_met(worse(outcome), outcome.settled)}")
     if "intervals" not in of.cannot:
         click.echo(

@@ -32,7 +32,6 @@ FEW = 1000
 _MOST, _PAID = 2.0, Fraction(1, 2)
 #: New shares are multiples of this, rounded so that what is paid covers what is raised.
 GRAIN = Fraction(1, 10_000)
-Shares = Mapping[str, Fraction]
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,9 @@ def raised(
     return out
 
 
-def next_shares(rho: Shares, floor: Shares, rise: Mapping[str, float]) -> dict[str, Fraction]:
+def next_shares(
+    rho: Mapping[str, Fraction], floor: Mapping[str, Fraction], rise: Mapping[str, float]
+) -> dict[str, Fraction]:
     """The shares of a level after a step; ``rise``: the factor of each query that gets more.
 
     >>> x = {"size": Fraction(3, 10), "race": Fraction(1, 10)}

@@ -41,8 +41,9 @@ from das.model import core_dumps
 
 Received = tuple[dict[str, Any], Mapping[str, Any]]
 
-#: Beginnings of the names in an environment that can name or open a store.
-_SECRET = ("AWS_", "DAS_")
+#: Beginnings of the names in an environment that can name or open a store, and the folder of the
+#: shell, where a run and its data often are.
+_SECRET = ("AWS_", "DAS_", "PWD", "OLDPWD")
 #: A process that is ended leaves semaphores behind, which Python removes: not worth a word.
 _QUIET = {"PYTHONWARNINGS": "ignore:resource_tracker"}
 _RESUME = "nothing is lost: go on with --resume"

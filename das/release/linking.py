@@ -17,9 +17,11 @@ import numpy as np
 from das.engine import Progress, executor, in_order
 from das.errors import ReleaseError, UserError
 from das.files import atomic, rows_csv
+from das.files.listing import files_below
 from das.files.release import average_tables as average_files
-from das.files.release import linked_population
-from das.files.run.run_directory import RunDirectory, read_json
+from das.files.release import fixed_counts, linked_population, statement
+from das.files.release.adoption import check_unaltered
+from das.files.run.run_directory import RunDirectory, file_digest, read_json
 from das.link.average_tables import average_tables
 from das.link.averages import AverageRow, average_rows, units_of_blocks
 from das.link.counties import moved_together, parts
@@ -35,7 +37,7 @@ from das.model.not_private import marked
 from das.model.spine import Spine
 from das.release import dhc_files
 from das.release.agreement import agreement_of_counts
-from das.release.dhc import OpenedDhc, open_dhc
+from das.release.dhc import SPEC, SPINE, OpenedDhc, open_dhc
 from das.release.dhc_replicates import DhcReplicates
 from das.release.link_targets import LinkTargets
 from das.release.replicate_source import digest_of
@@ -124,6 +126,7 @@ def link_release(
     RunDirectory(out).refuse_if_taken()
     opened = open_dhc(release)
     counts = _read(opened)
+    _check_unaltered(opened)
     targets = None if options.targets is None else LinkTargets.read(options.targets, opened)
     with executor(workers) as pool:
         linked = linked_counts(opened, counts, pool, progress, options)
@@ -161,6 +164,16 @@ def _read(opened: OpenedDhc) -> dict[str, Histogram]:
             remedy="publish with tracts: geography.levels",
         )
     return dhc_files.read_counts(opened.folder, opened.spine)
+
+
+def _check_unaltered(opened: OpenedDhc) -> None:
+    """What is linked is what was published: the link bears the name of its release, and says
+    whether that is private."""
+    release = opened.folder
+    read = [SPEC, SPINE, *(fixed_counts.name(universe) for universe in opened.fixed)]
+    read += [name for name in files_below(release) if name.startswith("microdata/")]
+    found = {name: file_digest(release / name) for name in read}
+    check_unaltered(release, found, statement.read(release))
 
 
 def _replicates(opened: OpenedDhc, many: int, pool: Executor) -> list[Mapping[str, Histogram]]:

@@ -5,12 +5,12 @@ Let it pull a count x toward a value a, because little is measured of it: the me
 :math:`x - (1 - g)(x - a)`, with a gain g from 0 to 1. The bias is :math:`b = -(1 - g)(x - a)`.
 At a release that is off by just that, it is :math:`-(1 - g)(x + b - a) = gb`. So of a pulled count
 replicates show the part g of its bias, and where the release has come near a by chance, hardly any.
-A query that is told only as a sum of hundreds of noisy answers is pulled most, as the ages of
-householders are in production's plan of the DHC. The table's total is known better: what one count
-has too much, others of the table have too little, and some of these show it.
+Counts that only sums of hundreds of noisy answers tell are pulled most. In production's plan of the
+DHC these are the ages of householders. The table's total is known better: what one count has too
+much, others of the table have too little, and some of these show it.
 
-**The rule.** Let J be the columns of a table that some replicate has moved, in one unit, with the
-variances :math:`v_j` and the biases :math:`\hat b_j` of s replicates. Let
+**The rule.** Let J be the columns of a table that some replicate has moved, in one unit. Let s
+replicates have the variances :math:`v_j` and the biases :math:`\hat b_j` there, and
 
 .. math:: B = \max\Bigl(0, \frac1{|J|} \sum_{j \in J} \bigl(\hat b_j^2 - v_j/s\bigr)\Bigr), \qquad
           \tau_j^2 = \max(\mathrm{mse}_j, v_j + 3B).
@@ -38,26 +38,26 @@ the third condition it is :math:`1 - 1/k^2`.
 *Proof.* With :math:`w_j = 1/(v_j + 3B)` and means over J,
 :math:`\overline{\mathrm{E}\,e^2/\tau^2} \le \overline{(v + b^2)w} = 1 + \overline{(b^2 - 3B)w} \le 1
 + (\overline{b^2} - 3B)\,\overline w \le 1`, by the second condition and the first. So the second
-moment of e / tau, of a column drawn by lot, is 1 at the most. By the inequality of Vysochanskij and
-Petunin (1980), which is of deviations of a unimodal variable from any point, it is beyond k with
-probability :math:`4/(9k^2)` at the most; by that of Chebyshev with :math:`1/k^2`. That is the mean
-over J of the probabilities of being missed. Ends that are rounded outwards, and cut at what can be,
+moment of e / tau, of a column drawn by lot, is 1 at the most. The inequality of Vysochanskij and
+Petunin (1980) is of deviations of a unimodal variable from any point. By it, e / tau is beyond k
+with probability :math:`4/(9k^2)` at the most; by that of Chebyshev with :math:`1/k^2`. That is the
+mean over J of the probabilities of being missed. Ends that are rounded outwards, and cut at what can be,
 miss no more. ∎
 
-The 3 was chosen by trial, as the Bureau chose its five degrees of freedom, on some of the releases
-of ``python -m benchmarks.dhc_coverage``, which measures what comes of it.
+The 3 was chosen by trial, as the Bureau chose its five degrees of freedom. The trial was on some of
+the releases of ``python -m benchmarks.dhc_coverage``, which measures what comes of it.
 
-**What no rule can hold.** Let x be a truth and x' another (or truths drawn by lot), whose counts
-differ by w or more, and let :math:`\tau` be the total variation between the distributions of what
-is measured. Intervals made from measurements, releases, replicates, by any rule, that are shorter
-than w hold one of the two with probability :math:`(1 + \tau)/2` at the most.
+**What no rule can hold.** Let x and x' be two truths, given or drawn by lot, whose counts differ by
+w or more. Let :math:`\tau` be the total variation between the distributions of what is measured.
+Take any rule, of measurements, releases, and replicates, with intervals shorter than w. It holds
+one of the two truths with probability :math:`(1 + \tau)/2` at the most.
 
-*Proof.* No such interval has both counts in it. So the events that it has the one and that it has
-the other are disjoint, and under one distribution their probabilities sum to 1 at the most. Under
-two they sum to :math:`1 + \tau` at the most. ∎
+*Proof.* No such interval has both counts in it. So it cannot hold the one and the other at once, and
+under one distribution these two probabilities sum to 1 at the most. Under two distributions they
+sum to :math:`1 + \tau` at the most. ∎
 
-A count that moves by w, evenly over the k answers of a query with noise of precision
-:math:`\rho`, moves their mean by :math:`w\sqrt{\rho/k}` standard deviations, and :math:`\tau =
+Let a count move by w, evenly over the k answers of a query with noise of precision :math:`\rho`.
+Then their mean moves by :math:`w\sqrt{\rho/k}` standard deviations, and :math:`\tau =
 2\Phi(w\sqrt{\rho/k}/2) - 1`. So where :math:`w^2 \ll k/\rho`, coverage at every truth takes
 intervals of length w. The remedy is then a query that tells the count.
 

@@ -86,12 +86,14 @@ def test_it_is_told_no_path_and_has_no_open_file(
     assert (said["folder"], said["arguments"], said["files"]) == (os.sep, ["-c"], [])
     assert not [m for m in said["modules"] if m.split(".")[:2][-1] in ("truth", "files", "making")]
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("DAS_ANYTHING", str(tmp_path))
+    for name in ("DAS_ANYTHING", "PWD", "OLDPWD"):
+        monkeypatch.setenv(name, str(tmp_path))
     new = EnclosedProcess()
     new.begin(Surroundings(), 1)
     environment = new.receive()[0]["done"]["environment"]
     new.end()
-    assert not {"AWS_SECRET_ACCESS_KEY", "DAS_ANYTHING"} & environment.keys()
+    assert "AWS_SECRET_ACCESS_KEY" not in environment
+    assert str(tmp_path) not in environment.values()
 
 
 @pytest.mark.skipif(not landlocked(), reason="the system has no Landlock")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -95,6 +97,17 @@ def test_agreement_of_a_release(linked: tuple[Path, Path]) -> None:
     rows = json.loads(text[text.index("[") :])
     assert code == 0
     assert any(r["violated"] for r in rows)
+
+
+def test_only_what_was_published_is_linked(worlds: Worlds, tmp_path: Path) -> None:
+    """The link bears the name of its release: microdata of another one are refused."""
+    shutil.copytree(worlds.dhc() / "release", tmp_path / "release")
+    part = tmp_path / "release" / "microdata" / "persons" / "part-00000.parquet"
+    pq.write_table(pq.read_table(part), part, compression="none")
+    code, text = asked("link", tmp_path / "release", "--out", tmp_path / "x", "--quiet")
+    assert code == 2
+    assert "part-00000.parquet: does not match its digest in privacy.json" in text
+    assert not (tmp_path / "x").exists()
 
 
 def test_what_link_refuses(linked: tuple[Path, Path], worlds: Worlds) -> None:

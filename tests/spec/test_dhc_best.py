@@ -13,6 +13,7 @@ from das.accounting.guarantee import exact_epsilon
 from das.model.dhc import strategy
 from das.spec import DhcSpec, load
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
+from das.spec.targets import read_targets
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 EIGHT = f"geography.levels={list(strategy.LEVELS)}".replace("'", '"')
@@ -115,6 +116,21 @@ def test_states_and_counties_share_what_is_left_among_small_queries(best: DhcSpe
         small = {q for q in more if found.schema.query(q).answers <= 100}
         assert len({more[q] for q in small}) == 1
         assert {q for q, r in more.items() if r} == small
+
+
+def test_households_are_as_their_targets_have_it(best: DhcSpec) -> None:
+    """What the file of targets holds has production's share; what it measures is new."""
+    text = (CONFIGS / "targets" / "dhc-best-households.toml").read_text(encoding="utf-8")
+    found, u = read_targets(text, where="t"), best.universe(HOUSEHOLDS)
+    for level, query in (pair.split(":", 1) for pair in found.hold):
+        assert u.schema.query(query).answers > 1000
+        assert u.strategy.rho[level][query] == best.production(HOUSEHOLDS)[level][query]
+    new = {
+        f"{level}:{query}"
+        for level in ("Tract", "Block_Group")
+        for query in u.strategy.rho[level].keys() - best.production(HOUSEHOLDS)[level].keys()
+    }
+    assert set(found.measure) == new
 
 
 def test_it_says_what_its_shares_were_made_from(best: DhcSpec) -> None:

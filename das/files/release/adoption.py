@@ -41,15 +41,21 @@ def check_taken(release: Path, taken: Mapping[str, str], said: Document) -> None
     Raises :class:`ReleaseError`. (Measurements of another publisher are without.)"""
     if isinstance(said, ForeignStatement):
         return
-    for name, digest in taken.items():
-        if said.digests.get(name) != digest:
-            raise ReleaseError(
-                "does not match its digest in privacy.json", where=release / name, remedy=ALTERED
-            )
+    check_unaltered(release, taken, said)
     for name in said.digests:
         if (name in _COPIED or name.startswith("nmf")) and name not in taken:
             raise ReleaseError(
                 "is not there, and privacy.json has its digest",
                 where=release / name,
                 remedy=ALTERED,
+            )
+
+
+def check_unaltered(release: Path, read: Mapping[str, str], said: Document) -> None:
+    """Files that were ``read`` of a release, SHA-256 by path, are those that its statement has
+    digests of. Raises :class:`ReleaseError`."""
+    for name, digest in read.items():
+        if said.digests.get(name) != digest:
+            raise ReleaseError(
+                "does not match its digest in privacy.json", where=release / name, remedy=ALTERED
             )
