@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from das import pipeline
 from das.cli import redundant
 from das.cli.answer import CommandAnswer, print_answer
 from das.cli.console import CONFIDENTIAL, console, records_table, shows_errors
-from das.cli.interruption import of_engine, optional, repeated, resumable
+from das.cli.interruption import STOPPED, of_engine, optional, repeated, resumable
 from das.cli.options import (
     PATH,
     ResumeOptions,
@@ -104,8 +105,13 @@ def run(
         made = SimulatedInput.beside(out)
         says = RESTS.format(made=made, key=spec.rests_on) if spec.rests_on else READ
         say_notes([f"{SIMULATED.format(made=made)}{says}"])
-        with Live(quiet) as progress:
-            made.make(spec.run.seed, choice.workers, progress, release=bool(spec.rests_on))
+        try:
+            with Live(quiet) as progress:
+                made.make(spec.run.seed, choice.workers, progress, release=bool(spec.rests_on))
+        except tuple(STOPPED) as stopped:
+            again = ["das", "run", config, *repeated("--set", changes), "--out", out]
+            stopped.add_note(f"to continue: {shlex.join(map(str, again))}")
+            raise
         if spec.rests_on:
             changes = (*changes, f"{spec.rests_on}={made.release}")
         paths = (made.linked,)

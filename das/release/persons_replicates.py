@@ -1,7 +1,7 @@
 """Replicates of the DHC's persons that were estimated from measurements of another publisher.
 
 The published counts are measured again with new noise, of the variances that the files state, and
-estimated as they were. All replicates keep the redistricting counts, which are exact in the files:
+estimated as they were. All replicates keep the redistricting counts, which are held fixed in the files:
 no interval covers their errors. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 from das.errors import UserError
 from das.estimate.separate_trees import TreeAnswers
-from das.files.release import statement
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
 from das.model.universe import Universe
 from das.release import dhc_files, interval_dictionary
-from das.release.page import exact_queries
 from das.release.published_dhc import OpenedPublishedDhc
 from das.release.replicate_source import IntervalOptions, PublicNoise, ReleaseSource
 from das.release.replicated_counts import exact_columns
@@ -63,13 +61,9 @@ class PersonsReplicates(ReleaseSource):
         return dhc_files.levels_of(table, self.spine)
 
     def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_]:
-        names = self._exact.get(level, ())
-        return exact_columns(table, u.schema, [u.schema.query(name) for name in names])
-
-    @cached_property
-    def _exact(self) -> Mapping[str, tuple[str, ...]]:
-        said = statement.read(self.folder)
-        return exact_queries(said, PERSONS.name, self.spine.levels)
+        """None: what the files hold fixed are published redistricting counts, which have errors.
+        They do not say which of these are exact, as the totals of states are."""
+        return exact_columns(table, u.schema, [])
 
     def planned(self) -> Sequence[DhcUniverse]:
         """The strategy that the variances of the files imply. Raises :class:`UserError` where the

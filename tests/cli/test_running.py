@@ -87,6 +87,20 @@ def test_the_dhc_runs_without_data_of_ones_own(
     assert sorted(p.name for p in (tmp_path / "run/release/tables").iterdir()) == names
 
 
+def test_how_to_go_on_where_its_input_is_not_there_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: Commands
+) -> None:
+    """There is nothing to resume in the run's folder: the same command makes what is missing."""
+
+    def make(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SimulatedInput, "make", make)
+    code, _, err = commands.named("run")("dhc-2020", "--out", tmp_path / "run", "--quiet")
+    assert code == 130
+    assert f"to continue: das run dhc-2020 --out {tmp_path / 'run'}\n" in err
+
+
 def test_what_the_dhc_rests_on_is_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

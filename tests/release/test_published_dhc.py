@@ -132,6 +132,14 @@ def test_a_replicate_has_new_noise_and_the_same_exact_counts(
         np.testing.assert_array_equal(h.answer(FIXED), small.redistricting.dense())
 
 
+def test_no_interval_says_that_a_redistricting_count_has_no_error(made: Path) -> None:
+    """The total of a county is a published count: held fixed, and not covered."""
+    source = source_of(made / "release")
+    for u, table in source.tables:
+        if table.name == "P12":
+            assert not source.exact(u, table, "County").any()
+
+
 class _Stopped(Silent):
     """Ctrl-C at the first stage whose name begins so."""
 
