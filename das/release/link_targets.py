@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from das.errors import UserError
+from das.files.release import statement
 from das.link.fields import Ints
 from das.link.population import LinkedPopulation
 from das.link.targets import SizeTargets, steered_to
@@ -21,6 +22,7 @@ from das.model.spine import Spine
 from das.release.dhc import OpenedDhc
 from das.release.sdhc import OpenedSdhc, open_sdhc
 from das.release.sdhc_tables import region_estimates
+from das.release.verify.sealed import check_digests
 from das.sdhc.least_squares import RegionEstimates
 
 LEVEL = "State"
@@ -47,9 +49,10 @@ class LinkTargets(Frozen):
         Raises:
             UserError: a tree without States, a release without any of them, or of PHSafe's mode, or
                 a seeded one for a release that is private.
-            ReleaseError: not a release of the S-DHC, or one that is not whole.
+            ReleaseError: not a release of the S-DHC, or one that is not whole, or was altered.
         """
         opened, spine = open_sdhc(release), linked.spine
+        check_digests(release, statement.read(release))
         _check(opened, linked)
         found = {
             region: _targets(e, n, opened.spec.tau["PH7"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from das import pipeline
-from das.errors import InputError, UserError
+from das.errors import InputError, ReleaseError, UserError
 from das.files.readers import linked as reader
 from das.files.release.linked_population import write
 from das.link.fields import Ints, household_attributes
@@ -163,3 +164,11 @@ def test_what_does_not_fit_is_refused(sdhc: Path, worlds: Worlds) -> None:
     elsewhere = Spine.from_frame({"State": ["78"], "Block": ["781"]}, ("State", "Block"))
     with pytest.raises(UserError, match="the tree has 78"):
         LinkTargets.read(release, replace(opened, spine=elsewhere))
+
+
+def test_altered_targets_are_refused(sdhc: Path, worlds: Worlds, tmp_path: Path) -> None:
+    copy = shutil.copytree(sdhc / "release", tmp_path / "copy")
+    table = next(copy.glob("tables/*.csv"))
+    table.write_bytes(table.read_bytes()[:-1])
+    with pytest.raises(ReleaseError, match=table.name):
+        LinkTargets.read(copy, open_dhc(worlds.dhc() / "release"))
