@@ -12,7 +12,7 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from types import NoneType, UnionType
@@ -267,15 +267,18 @@ def _default(field: Any) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
+    if value in (None, (), {}):
+        return "none"
+    return f"`{value if isinstance(value, Fraction) else _toml(value)}`"
+
+
+def _toml(value: Any) -> str:
+    """A value as a configuration has it."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
     if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    return (
-        "none"
-        if value in (None, (), {})
-        else f"`{value}`"
-        if isinstance(value, Fraction)
-        else f'`"{value}"`'
-    )
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else f'"{value}"'
 
 
 if __name__ == "__main__":
