@@ -153,10 +153,10 @@ class Table:
         return tuple(out)
 
     def full_label(self, j: int) -> str:
-        """The label of column ``j`` when shown without its table. It also says which attributes a
-        rule assigned.
+        """The label of column ``j`` when shown without its table, as no other column has it. It also
+        says which attributes a rule assigned.
         """
-        return self.labels[j] + _not_counted(self.assigned)
+        return self.unique_labels[j] + _not_counted(self.assigned)
 
     @cached_property
     def _by_answer(self) -> sparse.csr_array:

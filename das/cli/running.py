@@ -99,22 +99,10 @@ def run(
     or with --show-errors."""
     spec = load_any(config, changes)
     if spec.lacks_input(paths):
-        from das.jobs.simulated_dhc import SimulatedInput  # slow to load
-
         out = out or _new_folder(spec)
-        made = SimulatedInput.beside(out)
-        says = RESTS.format(made=made, key=spec.rests_on) if spec.rests_on else READ
-        say_notes([f"{SIMULATED.format(made=made)}{says}"])
-        try:
-            with Live(quiet) as progress:
-                made.make(spec.run.seed, choice.workers, progress, release=bool(spec.rests_on))
-        except tuple(STOPPED) as stopped:
-            again = ["das", "run", config, *repeated("--set", changes), "--out", out]
-            stopped.add_note(f"to continue: {shlex.join(map(str, again))}")
-            raise
-        if spec.rests_on:
-            changes = (*changes, f"{spec.rests_on}={made.release}")
-        paths = (made.linked,)
+        again = ["das", "run", config, *repeated("--set", changes), "--out", out]
+        found, more = _simulated(spec, out, again, choice.workers, quiet)
+        paths, changes = (found,), (*changes, *more)
         spec = load_any(config, changes)
     again = [config, *repeated("--set", changes)]
     show_errors = shows_errors(show_errors, quiet=quiet, as_json=as_json)
@@ -122,6 +110,25 @@ def run(
         spec, ["run", *again], out, paths, going, ignore_memory, choice, stores, quiet, register
     )
     show(spec, outcome, stores, show_errors=show_errors, as_json=as_json)
+
+
+def _simulated(
+    spec: Specification, out: Path, again: Sequence[object], workers: int, quiet: bool
+) -> tuple[Path, tuple[str, ...]]:
+    """Records that are made next to ``out``, and changes that name what they rest on. If making them
+    stops, the message names the command ``again``."""
+    from das.jobs.simulated_dhc import SimulatedInput  # slow to load
+
+    made = SimulatedInput.beside(out)
+    says = RESTS.format(made=made, key=spec.rests_on) if spec.rests_on else READ
+    say_notes([f"{SIMULATED.format(made=made)}{says}"])
+    try:
+        with Live(quiet) as progress:
+            made.make(spec.run.seed, workers, progress, release=bool(spec.rests_on))
+    except tuple(STOPPED) as stopped:
+        stopped.add_note(f"to continue: {shlex.join(map(str, again))}")
+        raise
+    return made.linked, (f"{spec.rests_on}={made.release}",) if spec.rests_on else ()
 
 
 def _new_folder(spec: Specification) -> Path:

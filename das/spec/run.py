@@ -30,7 +30,9 @@ class RunSpec(CountsKeys):
     """A whole run of counts over a tree. Frozen; every part checked against the others."""
 
     title: ClassVar[str] = "counts over a tree"
-    remedy: ClassVar[str] = "name a configuration of the publication that this command is for"
+    remedy: ClassVar[str] = (
+        "name a configuration, run or release of the publication that this command is for"
+    )
     of_a_machine: ClassVar[Any] = OF_A_MACHINE | {"own": {"__all__": {"data": {"path"}}}}
 
     _unit_classes: Mapping[str, UnitClasses] | None = PrivateAttr(default=None)
