@@ -4,14 +4,14 @@ The process with the truth starts it, sends it a *job*, answers its questions, a
 
 *Why it cannot have more than it is sent.* It is a fresh interpreter, not a fork, so it has never had
 memory of the process that started it. It inherits no open file except the two pipes and standard
-error. It is told no path: its folder is the root, its arguments name this module alone, and its environment is without
-what could name or open a store. Where the system has Landlock, it also refuses this process every
-file except code (:mod:`das.engine.landlock`). A job is a value of arrays. What it asks reaches the other side as
-JSON and numbers (:mod:`das.engine.channel`), which are never run there; only it unpickles, and only
-what the process that started it has sent.
+error. It is told no path: its folder is the root, its arguments name this module alone, and its
+environment is without what could name or open a store. Where the system has Landlock, it also
+refuses this process every file except code (:mod:`das.engine.landlock`). A job is a value of arrays.
+What it asks reaches the other side as JSON and numbers (:mod:`das.engine.channel`), which are never
+run there; only it unpickles, and only what the process that started it has sent.
 
-It serves one job after the other, and keeps nothing of a job. It ends when the process that started
-it ends, however that happens. Ctrl-C is for that process alone."""
+It serves one job after the other, and keeps its workers, but nothing of a job. It ends when the
+process that started it ends, however that happens. Ctrl-C is for that process alone."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
+from functools import cache
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Protocol
@@ -203,17 +205,21 @@ def main() -> None:
     Thread(target=_listen, args=(channel, heard), daemon=True).start()
     load()
     beyond = Conversation(channel, heard)
-    with threadpool_limits(1):  # one order of floating-point sums
+    with threadpool_limits(1), ExitStack() as kept:  # one order of floating-point sums
+        pools = cache(lambda workers: kept.enter_context(executor(workers)))
         while True:
-            _serve(channel, beyond, *heard.get())
+            _serve(channel, beyond, pools, *heard.get())
 
 
 def _serve(
-    channel: Channel, beyond: Conversation, head: dict[str, Any], arrays: Mapping[str, Any]
+    channel: Channel,
+    beyond: Conversation,
+    pools: Callable[[int], Executor],
+    head: dict[str, Any],
+    arrays: Mapping[str, Any],
 ) -> None:
     try:
-        with executor(head["workers"]) as pool:
-            done, result = received(arrays["job"]).perform(beyond, pool)
+        done, result = received(arrays["job"]).perform(beyond, pools(head["workers"]))
         channel.send({"done": done}, result)
     except BrokenPipeError:
         os._exit(1)  # nobody is there to hear it
