@@ -59,7 +59,9 @@ _PATIENCE = 900.0
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dhc_states", description=__doc__)
-    parser.add_argument("--times", type=float, default=1.0, help="so many times as many blocks")
+    parser.add_argument(
+        "--times", type=float, default=1.0, help="a multiple of the numbers of blocks"
+    )
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1, help="of the moments of kills")
     parser.add_argument("--keep", type=Path, help="a folder for the runs; else one that is deleted")

@@ -25,6 +25,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Protocol
@@ -82,13 +83,12 @@ class EnclosedProcess:
 
     def __init__(self) -> None:
         given = {k: v for k, v in os.environ.items() if not k.startswith(_SECRET)}
-        path = os.pathsep.join(os.path.abspath(p) for p in sys.path)
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"from {__name__} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=os.sep,
-            env=given | ENVIRONMENT | _QUIET | {"PYTHONPATH": path},
+            env=given | ENVIRONMENT | _QUIET | {"PYTHONPATH": os.pathsep.join(_looked_in())},
             process_group=0,
         )
         assert self._process.stdin is not None
@@ -149,6 +149,17 @@ class EnclosedProcess:
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
+
+
+def _looked_in() -> Iterator[str]:
+    """Where it looks for modules: as this process does, without the folder of the shell, which
+    ``python -m`` adds, unless this package is there."""
+    own, here = str(Path(__file__).resolve().parents[2]), ""
+    with suppress(FileNotFoundError):  # the folder was deleted
+        here = os.getcwd()
+    for place in (os.path.abspath(p) if p else here for p in sys.path):
+        if place != here or place == own:
+            yield place
 
 
 #: Those that wait for a job. A list's ``pop`` and ``append`` are whole, so threads can share it.

@@ -1,8 +1,8 @@
 """Replicates of the DHC's persons that were estimated from measurements of another publisher.
 
 The published counts are measured again with new noise, of the variances that the files state, and
-estimated as they were. All replicates keep the redistricting counts, which are held fixed in the files:
-no interval covers their errors. Like ``das.release.post``, nothing here can see the truth."""
+estimated as they were. All replicates keep the redistricting counts, which the files hold fixed: no
+interval covers their errors. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ same tract (more exactly: of the unit two levels above). They cannot say anythin
 that is not true of the neighborhood. So attack less this baseline is what is learned because the
 unit's own published counts went into its linked records.
 
-A *unique* household is the only one of its unit with what is known of it."""
+A household is *unique* if no other one of its unit has the same known values."""
 
 from __future__ import annotations
 
