@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import RHODE_ISLAND, Figures, no_data, shared_data
+from benchmarks.family_audit import FamilyLines
 from das.files.readers import pl94_2010
 from das.model.histogram import Histogram
 from das.model.redistricting import PL94
@@ -24,7 +25,6 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.protect.audit import audit, ranges
-from das.protect.family_audit import FamilyLines
 from das.protect.published import WITHHELD, LevelLines, ProtectedTables
 from das.protect.rules_1980 import by_the_rules, tables_1980
 from das.protect.suppression import Suppression

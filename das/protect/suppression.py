@@ -11,7 +11,7 @@ Zeros are shown. What is shown is exact. Nothing is random.
 
 *What is proved.* Of ``complementary``: the ranges, given the tables of one unit. Where units of two
 levels have the same line, none is hidden alone in its family (:mod:`das.protect.differencing`). All
-equations between levels together can still narrow ranges: :mod:`das.protect.family_audit` finds by
+equations between levels together can still narrow ranges: :mod:`benchmarks.family_audit` finds by
 how much. So can those of the next product. Of the other rules: nothing.
 
 Source: L. Willenborg, T. de Waal, Elements of Statistical Disclosure Control (2001), chapters 3, 4;

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from das.geography.distance import distance
 from das.model.areas import Areas
 from das.model.codes import encoded
 from das.model.spine import Spine
+from tests.geography.area_distance import distance
 from tests.strategies import spines
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from benchmarks.family_audit import FamilyLines
 from das.protect.audit import audit, ranges
-from das.protect.family_audit import FamilyLines
 from das.protect.published import UNBOUNDED, ProtectedTables
 from das.protect.suppression import Suppression
 from das.protect.unprotected import exact_lines
