@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def rhode_island(data: Path) -> SmallCensus:
     """Its persons and facilities, by county."""
-    world, blocks = dhc_files.made_up([data], seed=1)
+    world, blocks, _ = dhc_files.made_up([data], seed=1)
     code = [f"0{c[:2]}10{c[2:5]}" for c in text(encoded(blocks)).tolist()]
     counties, home = np.unique(code, return_inverse=True)
     zero = np.zeros(len(counties), dtype=np.int64)

@@ -41,7 +41,7 @@ Figure = Callable[..., None]
 ATTRIBUTES = {"tenure": TENURE.name, "race": "race"}
 #: Groups with fewer households are left out: their averages are those of a few.
 LEAST = 500
-#: Persons of a household that are counted, as in the S-DHC. Simulated households can have a thousand.
+#: Persons of a household that are counted, as in the S-DHC.
 MOST = 18
 
 

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from das.cli.answer import CommandAnswer, answering, print_answer
-from das.cli.options import OUT, PATH, guarded, json_option, quiet_option
+from das.cli.options import OUT, PATH, guarded, json_option, quiet_option, say_notes
 from das.engine.display import Live
 from das.engine.progress import Progress
 from das.errors import UserError
@@ -141,7 +141,11 @@ def _simulated_dhc(
             remedy="give one with the counts of blocks; `das data simulate 2010` makes some",
         )
     reader = reader or dhc_files.READERS[0]
-    return dhc_files.simulate(blocks, out, seed=seed, reader=reader, progress=progress)
+    made = dhc_files.made_up(blocks, seed=seed, reader=reader, progress=progress)
+    progress.stage("write", None)
+    written = dhc_files.write(out, made.world, made.blocks)
+    say_notes(made.notes)
+    return written
 
 
 def _simulated(

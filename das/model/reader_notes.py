@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+#: Persons for each occupied housing unit that a reader or simulator puts into households.
+MOST_AT_HOME = 20
+
 _PL94 = (
     (
         "The reader made each person's record from the published tables. These do not give a kind"
         " of dwelling by person. The reader assigned it from the counts of the block: group"
-        " quarters from SF1 or P5, or because there is no occupied housing unit. So it can depend"
+        " quarters from SF1 or P5, or because there are too few occupied housing units. So it can depend"
         " on other records of the block."
     ),
     (
@@ -43,9 +46,10 @@ ASSIGNED: Mapping[str, Mapping[str, str]] = {
     "pl94-2010": {
         "hhgq": (
             "The type of group quarters (hhgq) was assigned, not counted: the redistricting files"
-            " of 2010 do not say who lives in group quarters. Persons in a block without an"
-            " occupied housing unit are in other noninstitutional facilities here, and all others"
-            " in households. Table P5, and everything else that separates types of group quarters,"
+            " of 2010 do not say who lives in group quarters. A block's persons beyond"
+            f" {MOST_AT_HOME} for each occupied housing unit are in other noninstitutional"
+            " facilities here, and all others in"
+            " households. Table P5, and everything else that separates types of group quarters,"
             " shows this rule. A 0 there does not mean that nobody lives in such a place."
         )
     }

@@ -10,10 +10,10 @@ documentation, chapters 2 and 6.
 **Group quarters.** The 2010 file does not say where people live. Two ways to fill the ``hhgq``
 attribute:
 
-* Without Summary File 1, the persons of a block without an occupied housing unit are put in group
-  quarters of type 7 (other noninstitutional). Everybody else is in a household. This is an
-  imputation. It finds far too few residents of group quarters (a block with both is all
-  households), and all have one type.
+* Without Summary File 1, a block's persons beyond 20 for each occupied housing unit are put in
+  group quarters of type 7 (other noninstitutional): everybody where no unit is occupied. All others
+  are in households. This is an imputation. It finds too few residents of group quarters (small
+  facilities in blocks with households), and all have one type.
 * With ``{ss}2010.sf1.zip`` (or ``{ss}geo2010.sf1`` and ``{ss}000062010.sf1``) among the paths, the
   published counts by block and type (table P42) are met exactly. A deterministic rule decides which
   of the block's people they are (:func:`das.files.readers.sf1_group_quarters.assign`).
@@ -37,7 +37,7 @@ from das.files.readers import pl94_header, pl94_records
 from das.files.readers import sf1_group_quarters as sf1
 from das.files.readers.pl94_fields import geography
 from das.files.readers.source import Member, apart, by_state, sources
-from das.model.reader_notes import ASSIGNED
+from das.model.reader_notes import ASSIGNED, MOST_AT_HOME
 from das.model.records import Extract
 from das.model.schema import Schema
 
@@ -111,12 +111,11 @@ def _read_state(
 
 
 def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Persons in group quarters by type, ``(blocks, 7)``: all of a block without an occupied unit,
-    as type 7.
-    """
+    """Persons in group quarters by type, ``(blocks, 7)``: those beyond ``MOST_AT_HOME`` for each
+    occupied unit, as type 7."""
     types = np.zeros((housing.shape[1], 7), dtype=np.int64)
     np.add.at(types[:, 6], people.block, people.number)
-    types[housing[1] > 0, 6] = 0
+    types[:, 6] = np.maximum(types[:, 6] - MOST_AT_HOME * housing[1], 0)
     return types
 
 

@@ -33,6 +33,7 @@ from das.model.dhc.members import ADULT, HEADS, LinkedPersons, household_cells
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENURES, TENVACGQ, THREE
 from das.model.histogram import Histogram
+from das.model.reader_notes import MOST_AT_HOME
 from das.model.redistricting import PL94
 
 _RACES = len(PL94.attribute("cenrace").levels)
@@ -139,13 +140,15 @@ def simulate(
 
 def occupied_units(persons: Ints, units: Ints, occupied: Ints) -> Ints:
     """Occupied units as near to ``occupied`` as can be, ``(blocks,)``: none where nobody lives in
-    households, else one to one a person. Others are vacant. A block with fewer adults than
-    households keeps them: minors of 15 to 17 head some.
+    households, else at most one a person. There is one at least for each ``MOST_AT_HOME`` persons,
+    if there are that many units. Others are vacant. A block with fewer adults than households keeps
+    them: minors of 15 to 17 head some.
 
-    >>> occupied_units(np.array([0, 3, 3]), np.array([5, 5, 5]), np.array([2, 4, 0]))
-    array([0, 3, 1])
+    >>> occupied_units(np.array([0, 3, 3, 41]), np.array([5, 5, 5, 5]), np.array([2, 4, 0, 1]))
+    array([0, 3, 1, 3])
     """
-    return np.clip(occupied, np.minimum(persons, 1), np.minimum(persons, units))
+    most = np.minimum(persons, units)
+    return np.clip(occupied, np.minimum(-(-persons // MOST_AT_HOME), most), most)
 
 
 def _check(persons: Histogram, units: Ints, occupied: Ints) -> None:

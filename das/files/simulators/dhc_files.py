@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,7 @@ from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING
+from das.model.reader_notes import MOST_AT_HOME
 from das.model.redistricting import H1, PL94
 from das.model.schema import Schema
 
@@ -46,6 +48,15 @@ NAMES = ("persons.parquet", "households.parquet", "units.parquet")
 #: Formats that tell which units are occupied, and the facilities of each block.
 READERS = ("pl94-2010", "pl94-2020")
 _OCCUPIED = H1.attributes[0].levels.index("occupied")
+
+
+class MadeUp(NamedTuple):
+    """Simulated records, the code of each block, and what their user should know: who was put into
+    group quarters, and blocks of households with more than ``MOST_AT_HOME`` persons."""
+
+    world: SimulatedDhc
+    blocks: Codes
+    notes: list[str]
 
 
 def simulate(
@@ -65,15 +76,15 @@ def simulate(
 
     Raises :class:`InputError` for what the reader or :func:`das.files.simulators.dhc.simulate`
     refuses."""
-    world, blocks = made_up(paths, seed=seed, reader=reader, progress=progress)
+    made = made_up(paths, seed=seed, reader=reader, progress=progress)
     progress.stage("write", None)
-    return write(directory, world, blocks)
+    return write(directory, made.world, made.blocks)
 
 
 def made_up(
     paths: Sequence[Path], *, seed: int, reader: str = READERS[0], progress: Progress = SILENT
-) -> tuple[SimulatedDhc, Codes]:
-    """What :func:`simulate` writes, and the code of each block. Raises as that does."""
+) -> MadeUp:
+    """What :func:`simulate` writes. Raises as that does."""
     if reader not in READERS:
         raise InputError(
             f"{reader!r} does not tell which units are occupied",
@@ -93,7 +104,17 @@ def made_up(
     persons = Histogram.of(len(occupied), PL94.cells, people.block, people.cell, people.count)
     progress.stage("make up persons and households", None)
     world = dhc.simulate(rng, persons, structures[:, 0], occupied, structures[:, 1:])
-    return world, extract.blocks.fields["Block"]
+    away = int((world.people.household < 0).sum())
+    notes = [
+        f"{away:,} persons live in group quarters. {said}" for said in extract.assigned.values()
+    ]
+    housed = np.bincount(world.block[world.people.household >= 0], minlength=world.blocks)
+    if crowded := int((housed > MOST_AT_HOME * structures[:, 0]).sum()):
+        notes.append(
+            f"{crowded:,} blocks have more than {MOST_AT_HOME} persons at home for each housing"
+            " unit, and their group quarters are counted: their households are larger than that"
+        )
+    return MadeUp(world, extract.blocks.fields["Block"], notes)
 
 
 def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list[Path]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from das.files.simulators.dhc_shares import BEYOND, COMPOSITION
 from das.files.simulators.people import Floats, Ints, choose_by_row, rank_in_group
+from das.model.reader_notes import MOST_AT_HOME
 
 _ROUNDS = 24
 _MOST = (
@@ -33,7 +34,8 @@ def compositions(rng: np.random.Generator, adults: Ints, minors: Ints, homes: In
     given the sums of adults and minors over the block. It is approached from households that are as
     alike as possible. In each round households are paired at random within their block. Each pair
     shares out its members by :math:`w(a, m)\,w(a_+ - a, m_+ - m)` (Gibbs sampling, which leaves
-    that distribution invariant). In blocks of a thousand, shares by size after 16 rounds differ
+    that distribution invariant). No household has more than ``MOST_AT_HOME`` members, unless its
+    block has more persons than that for each home. In blocks of a thousand, shares by size after 16 rounds differ
     from those after 64 by at most a quarter of one per cent."""
     block = np.repeat(np.arange(len(homes)), homes)
     place, of = rank_in_group(homes), homes[block]
@@ -71,6 +73,7 @@ def _pairs() -> Floats:
     rows, columns = COMPOSITION.shape
     at = np.arange(n)
     beyond = BEYOND ** (np.maximum(at - rows + 1, 0)[:, None] + np.maximum(at - columns + 1, 0))
+    beyond[at[:, None] + at > MOST_AT_HOME] = 0
     one[:] = COMPOSITION[np.ix_(np.minimum(at, rows - 1), np.minimum(at, columns - 1))] * beyond
     out = np.zeros((n, n, n, n))
     for a in range(n):

@@ -32,6 +32,8 @@ from das.model.histogram import Histogram
 from das.model.redistricting import PL94
 
 Person = tuple[int, int, int, int]  #: hhgq, adult, hispanic, cenrace
+#: Members of a household, unless its block has more persons than that for each housing unit.
+MOST = 20
 #: The class of each type of group quarters, and the ages of each level of relgq.
 CLASS = [1] * 6 + [2] * 3 + [3] + [4] * 5 + [5] + [6] * 2 + [7] * 6
 AGES = dict.fromkeys(range(42), (0, 115))
@@ -102,8 +104,11 @@ def check(
         margins[b][CLASS[relgq - 18] if relgq >= 18 else 0, int(age >= 18), hispanic, race] += 1
     assert margins == [Counter(people) for people in blocks]
     assert sorted(homes) == list(range(len(world.home_block)))
+    housed = Counter(row[0] for row in rows if row[1] >= 0)
     for home, members in homes.items():
         check_household(members, world, home)
+        b = members[0][0]
+        assert len(members) <= MOST or housed[b] > MOST * units[b]
     check_units(world, blocks, units, occupied)
     for b, t in product(range(len(blocks)), range(24)):
         n = lived_in[b, t]
@@ -190,7 +195,8 @@ def check_units(
     dense, households = world.units().dense(), Counter(world.home_block.tolist())
     for b, people in enumerate(blocks):
         housed = sum(p[0] == 0 for p in people)
-        options = [n for n in range(units[b] + 1) if (n <= housed and (n > 0) == (housed > 0))]
+        most = min(units[b], housed)
+        options = range(min(-(-housed // MOST), most), most + 1)
         assert (
             households[b] == min(options, key=lambda n: abs(n - occupied[b])) == world.occupied[b]
         )
@@ -276,6 +282,30 @@ def test_odd_blocks(drawn: list[tuple[list[Person], int, int]], seed: int) -> No
     units = [vacant + occupied + any(p[0] == 0 for p in block) for block, vacant, occupied in drawn]
     occupied = [occupied for _, _, occupied in drawn]
     check(simulated(seed, (people, units, occupied)), people, units, occupied)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 12), st.integers(0, 240), st.integers(0, 240)),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(0, 2**32),
+)
+def test_no_household_has_more_than_20_members(
+    drawn: list[tuple[int, int, int]], seed: int
+) -> None:
+    """Blocks up to the last place: everybody of the block is in a household, and none is larger,
+    even where all have 20."""
+    homes, adults, minors = map(np.array, zip(*drawn, strict=True))
+    adults = np.clip(adults, homes, MOST * homes)
+    minors = np.minimum(minors, MOST * homes - adults)
+    made = compositions(generator(seed), adults, minors, homes)
+    assert (made.adults + made.minors).max() <= MOST
+    assert (made.adults + made.minors).min() > 0
+    for total, each in ((adults, made.adults), (minors, made.minors)):
+        assert (np.bincount(made.block, weights=each, minlength=len(homes)) == total).all()
 
 
 def test_minors_by_themselves_have_a_householder_of_15_to_17() -> None:

@@ -179,6 +179,50 @@ def test_the_files_are_a_function_of_input_and_seed(
         assert a != c, name
 
 
+def test_dormitories_of_rhode_island_are_group_quarters(shared_data: Path) -> None:
+    """All five counties: no household has more than 20 members, occupied units are those of the
+    file, every person is placed, and the note says how many are in group quarters by rule."""
+    path = shared_data / "pl94_2010" / "ri" / "ri2010.pl.zip"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    world, codes, notes = dhc_files.made_up([path], seed=1)
+    people, blocks = world.people, len(codes)
+    homes = read("pl94-2010", [path], PL94).others["housing"].open("a test")
+    occupied = np.bincount(
+        homes.block, weights=np.where(homes.cell == 1, homes.count, 0), minlength=blocks
+    )
+    lived_in = np.bincount(world.block[people.household >= 0], minlength=blocks) > 0
+    assert (world.occupied[lived_in] == occupied[lived_in]).all()
+    assert not world.occupied[~lived_in].any()
+    size = np.bincount(people.household[people.household >= 0])
+    county, at = np.unique(encoded(codes).astype("S5"), return_inverse=True)
+    largest = [int(size[at[world.home_block] == c].max()) for c in range(5)]
+    away = np.bincount(at[world.block[people.household < 0]], minlength=5)
+    everybody = np.bincount(at[world.block], minlength=5)
+    rows = zip(everybody.tolist(), away.tolist(), largest, strict=True)
+    assert dict(zip(county.tolist(), rows, strict=True)) == {
+        b"44001": (49_875, 1_054, 20),
+        b"44003": (166_158, 2, 16),
+        b"44005": (82_888, 2_436, 20),
+        b"44007": (626_667, 15_487, 20),
+        b"44009": (126_979, 4_955, 20),
+    }
+    (note,) = notes
+    assert note.startswith(f"{away.sum():,} persons live in group quarters.")
+    assert "beyond 20 for each occupied housing unit" in note
+
+
+def test_crowded_housing_units_are_said_where_group_quarters_are_counted(
+    given: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If one person a unit were crowded, nearly every block with persons would be."""
+    reader, folder = given
+    assert not dhc_files.made_up([folder], seed=1, reader=reader).notes
+    monkeypatch.setattr(dhc_files, "MOST_AT_HOME", 1)
+    (note,) = dhc_files.made_up([folder], seed=1, reader=reader).notes
+    assert "more than 1 persons at home for each housing unit" in note
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
