@@ -22,7 +22,6 @@ from das.files.readers import area_list
 from das.files.release import spine as spine_file
 from das.files.release import table_export
 from das.files.release import tables as published_tables
-from das.files.release.estimates import EstimateReader, folder_of
 from das.files.release.interval_rows import BASIS, ENDS
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, read_text, release_above
@@ -272,7 +271,7 @@ def read_estimates(
     release = opened(path)
     of = release.after.universe(universe)
     spine = release.tree(of).spine
-    reader = EstimateReader(folder_of(release.folder, of.name), spine)
+    reader = release.estimates(of)
     levels = [lv for lv in spine.levels if reader.queries(lv)]
     if not levels:
         raise ReleaseError(

@@ -19,7 +19,7 @@ from das import spec as specification
 from das.cli.interruption import STOPPED, Terminated, terminable
 from das.cli.lazy import MEMORY, out_of_memory
 from das.engine.choice import ENGINES, LOCAL, SIZE, TLS, EngineChoice, cores
-from das.errors import LONGEST, DasError, UserError, bounded
+from das.errors import LONGEST, DasError, ReleaseError, UserError, bounded
 from das.files import packaged
 from das.files.run.run_directory import refuse_inside_release
 from das.model import core_dumps
@@ -100,6 +100,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             with terminable():
                 command(*args, **kwargs)
         except DasError as error:
+            if isinstance(error, ReleaseError):
+                from das.release.verify.sealed import fault_of  # slow to load
+
+                error = fault_of(error)
             _say(str(error), error)
             sys.exit(error.exit_code)
         except (KeyboardInterrupt, Terminated) as stop:

@@ -20,7 +20,7 @@ from das.estimate import margins_of_error
 from das.estimate.margins_of_error import UNKNOWN, LevelMargins
 from das.estimate.summed import SummedSource
 from das.files.measurements.nmf_reader import NmfReader
-from das.files.release.estimates import EstimateReader, folder_of
+from das.files.release.estimates import EstimateReader
 from das.model.count_range import count_range
 from das.model.level_bounds import LevelBounds
 from das.model.limits import NO_LIMIT
@@ -99,7 +99,7 @@ class Intervals:
             return
         spine = self.release.spine
         here = spine.levels[: spine.index(level) + 1]
-        source.add_up(lv for lv in here if not self._estimates.queries(lv))
+        source.add_up(here)
         inside = np.zeros(spine.units(level), dtype=bool)
         for a, b in batches:
             inside[a:b] = True
@@ -175,11 +175,7 @@ class Intervals:
 
     @cached_property
     def _estimates(self) -> EstimateReader:
-        return EstimateReader(
-            folder_of(self.release.folder, self.universe.name),
-            self.release.spine,
-            self.release.part,
-        )
+        return self.release.estimates(self.universe)
 
 
 def known_queries(

@@ -20,9 +20,11 @@ from das.files.measurements import margins
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
 from das.files.release import areas as areas_file
+from das.files.release import estimates as estimates_file
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
+from das.files.release.estimates import EstimateReader
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile
 from das.geography.bounds import groups_of, unlimited
@@ -128,6 +130,12 @@ class OpenedRelease:
         """
         tree, source = self.tree(universe), self.source(universe)
         return source if tree.alike else SummedSource(source, tree, self.spine, universe.schema)
+
+    def estimates(self, universe: Universe) -> EstimateReader:
+        """The unbiased estimates of a universe: of the units that were measured, whatever is
+        published. They are of no level where the release has none."""
+        folder = estimates_file.folder_of(self.folder, universe.name)
+        return EstimateReader(folder, self.tree(universe).spine, self.part)
 
     def published(self, universe: Universe) -> Histogram:
         """The published counts of the lowest level, from the microdata."""

@@ -22,7 +22,6 @@ from das.evaluate.coverage import CoverageTally, coverage_rows
 from das.files import rows_csv
 from das.files.readers import area_list
 from das.files.release import areas as areas_file
-from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run import errors_csv, truth
 from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
@@ -172,12 +171,9 @@ def assess(
 def _compared(universe: Planned, said: OpenedRelease, run: AssessmentInput) -> Comparand:
     """One universe of a whole run."""
     name, tree, root = universe.name, run.trees[universe.name], run.spine.levels[0]
-    folder = folder_of(said.folder, name)
-    estimates = EstimateReader(folder, tree.spine) if folder.is_dir() else None
     truth, published = run.truth[name], run.published[name]
-    measured = measured_over(
-        tree, truth, published, said.source(universe), queries_by_level(universe, tree), estimates
-    )
+    queries, estimates = queries_by_level(universe, tree), said.estimates(universe)
+    measured = measured_over(tree, truth, published, said.source(universe), queries, estimates)
     whole = Whole(truth[root], published[root])
     return Comparand(
         universe, truth, published, measured, whole, tables_of(universe, said.assigned(name))

@@ -25,7 +25,6 @@ from das.errors import ReleaseError
 from das.evaluate import Published, Tallies, Whole
 from das.files import messages
 from das.files.messages import named, parted
-from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run import made, run_directory, tallies, truth
 from das.files.run.ledger import LedgerFile, MeasuredPart
 from das.files.run.run_directory import RunDirectory
@@ -276,9 +275,7 @@ def _compared(
 ) -> Comparand:
     spine, arrays = opened.tree(u).spine, parted(messages.read(directory.whole), u.name)
     queries = {level: opened.queries_by_level(u).get(level, ()) for level in opened.levels}
-    folder = folder_of(opened.folder, u.name)
-    read = EstimateReader(folder, spine, opened.part) if folder.is_dir() else None
-    against = Published(opened.source(u), of_tree, queries, read)
+    against = Published(opened.source(u), of_tree, queries, opened.estimates(u))
     whole = Whole(
         Confidential(Histogram.of_arrays(parted(arrays, "truth"))),
         Histogram.of_arrays(parted(arrays, "published")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,17 +17,21 @@ from scipy.stats import binom
 
 from das import read_areas, read_intervals
 from das.cli import main
+from das.errors import ReleaseError
 from das.estimate.margins_of_error import UNKNOWN
 from das.estimate.summed import SummedSource
+from das.files.release.estimates import EstimateReader
 from das.model.areas import Areas
 from das.model.count_range import count_range
 from das.model.redistricting import PL94
 from das.model.spine import Spine
+from das.model.universe import Universe
 from das.release import area_counts, area_statistics
 from das.release.coverage import COVERAGE
 from das.release.intervals import Intervals
-from das.release.opened import open_release
+from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
+from das.release.verify import sealed
 from das.tables import of as tables_of
 from das.truth.assessment import truth_of
 from tests.worlds import Worlds
@@ -320,6 +325,74 @@ def test_units_in_the_order_of_the_tree_are_told_as_in_their_own(
     assert len(list(spine.batches(lowest, PL94.cells))) > 1
     for one, other in zip(*made, strict=True):
         assert np.array_equal(one, other)
+
+
+def test_estimates_of_measured_units_do_not_stand_in_the_way_of_published_ones(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several batches of a tree that is not the published one, with ``estimates/``: these are of
+    the units that were measured, and intervals are the same as from one batch."""
+    out = tmp_path / "out"
+    code, said = das("estimate", "--from", run, "--out", out, "--method", "full-information")
+    assert code == 0, said
+    release = open_release(out / "release")
+    persons, spine = release.spec.persons, release.spine
+    assert isinstance(release.noisy(persons), SummedSource)
+    columns = np.stack([PL94.query("hispanic").index == i for i in range(2)])
+    lowest = spine.levels[-1]
+    whole = Intervals(release, persons).read(lowest, columns)
+    monkeypatch.setattr(Spine.batches, "__defaults__", (1 << 16,))
+    assert len(list(spine.batches(lowest, PL94.cells))) > 1
+    pieces = Intervals(release, persons).read(lowest, columns)
+    assert all(np.array_equal(a, b) for a, b in zip(whole, pieces, strict=True))
+    for level in spine.levels[:-1]:  # what was added up on the way is what is read again
+        many = Intervals(release, persons)
+        many.read(lowest, columns)
+        one, other = many.read(level, columns), Intervals(release, persons).read(level, columns)
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    reader, tree = release.estimates(persons), release.tree(persons).spine
+    assert tree.units("Block_Group") != spine.units("Block_Group")
+    value, error = reader.read("Block_Group", "total", 0, tree.units("Block_Group"))
+    assert value.shape == error.shape == (tree.units("Block_Group"), 1)
+
+
+def test_a_defect_of_das_is_not_said_to_be_one_of_the_files(
+    informed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To get a release again helps where a file of it was damaged, and there alone."""
+    copied = tmp_path / "release"
+    shutil.copytree(informed / "release", copied)
+    asked = ("tables", copied, "--level", "State", "--table", "P2", "--margins")
+    assert das(*asked)[0] == 0
+
+    def of_another_tree(release: OpenedRelease, universe: Universe) -> EstimateReader:
+        spine = release.tree(universe).spine
+        other = replace(spine, codes=tuple(np.char.add(b"9", c) for c in spine.codes))
+        return EstimateReader(release.folder / "estimates", other)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenedRelease, "estimates", of_another_tree)
+        code, said = das(*asked)
+        assert (code, "a defect of das" in said, "get it again" in said) == (3, True, False), said[
+            -999:
+        ]
+        (copied / "privacy.json").rename(tmp_path / "privacy.json")  # a run before its seal
+        with pytest.raises(ReleaseError) as caught:
+            Intervals(open_release(copied), open_release(copied).spec.persons).read(
+                "State", np.ones((1, PL94.cells), dtype=bool)
+            )
+        assert sealed.fault_of(caught.value).exit_code == 3
+        (tmp_path / "privacy.json").rename(copied / "privacy.json")
+    (part,) = (copied / "estimates" / "State.parquet").iterdir()
+    part.write_bytes(part.read_bytes()[:-9])
+    code, said = das(*asked)
+    assert (code, "a defect of das" in said, "get it again" in said) == (2, False, True), said[
+        -999:
+    ]
+    (copied / "privacy.json").unlink()
+    part = next(p for p in (copied / "nmf" / "State.parquet").rglob("*") if p.is_file())
+    part.write_bytes(part.read_bytes()[:-9])
+    assert sealed.fault_of(caught.value) is caught.value
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["all blocks", "half of them, twice"])

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from das.accounting.codec import identity, own_digest
 from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE, Stated, Statement
-from das.errors import ReleaseError
+from das.errors import DasError, ReleaseError, UserError
+from das.files.parquet import LOST
 from das.files.release import replicates
 from das.files.release import statement as privacy_statement
 from das.files.release.plain import require_plain
@@ -17,16 +18,15 @@ from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS, LedgerFile, digests, measured_files
 from das.release.verify.place import place
 
+#: Of a file that das cannot read back, although nobody changed it.
+INTACT = "the files are as das wrote them: this is a defect of das; please report this message"
+
 
 def check_seal(release: Path, said: Statement) -> None:
     """Check that every file of the release exists and has the digest that the statement gives.
 
     The same holds for measurements and the ledger. No other file, hidden or not, can be there."""
-    parts = {
-        name: run_directory.file_digest(path) for name, path in measured_files(release).items()
-    }
-    check_digests(release, said, parts)
-    _check_parts(release, parts)
+    check_digests(release, said, check_measured(release))
     if not privacy_statement.as_written(release, said):
         raise ReleaseError(
             "has the right content, but not the exact text that das writes",
@@ -83,10 +83,10 @@ def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None =
             )
 
 
-def _check_parts(release: Path, here: Mapping[str, str]) -> None:
-    """The files of measurements, with these digests, are those that the ledger says were
-    written.
-    """
+def check_measured(release: Path) -> dict[str, str]:
+    """Check that the files of measurements are those that the ledger says were written. Returns
+    their digests."""
+    here = {name: run_directory.file_digest(path) for name, path in measured_files(release).items()}
     told = LedgerFile(release / "ledger.jsonl").entries.files()
     for name in sorted({*told, *here}):
         if here.get(name) != told.get(name):
@@ -96,3 +96,21 @@ def _check_parts(release: Path, here: Mapping[str, str]) -> None:
                 where=release / name,
                 remedy=ALTERED,
             )
+    return here
+
+
+def fault_of(error: ReleaseError) -> DasError:
+    """The same error, unless the release that it names is exactly as das wrote it: then no file was
+    damaged, and to get it again is no help."""
+    where = Path(str(error.where))
+    inside = (p for p in (where, *where.parents) if (p / "ledger.jsonl").is_file())
+    if error.remedy != LOST or (release := next(inside, None)) is None:
+        return error
+    try:
+        if (release / NAME).is_file():
+            check_seal(release, privacy_statement.read_ours(release))
+        else:  # a run that is not at its end: what it derives has no digests yet
+            check_measured(release)
+    except UserError:
+        return error
+    return DasError(error.what, where=error.where, remedy=INTACT)
