@@ -100,12 +100,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             with terminable():
                 command(*args, **kwargs)
         except DasError as error:
-            if isinstance(error, ReleaseError):
-                from das.release.verify.sealed import fault_of  # slow to load
-
-                error = fault_of(error)
-            _say(str(error), error)
-            sys.exit(error.exit_code)
+            sys.exit(_said(error))
         except (KeyboardInterrupt, Terminated) as stop:
             said, code = STOPPED[type(stop)]
             _say(said, stop)
@@ -156,6 +151,17 @@ def say_notes(notes: Iterable[str]) -> None:
 def _say(what: str, error: BaseException) -> None:
     """One message on stderr, with the notes that the error has collected on its way."""
     click.echo("\n  ".join([f"das: {what}", *getattr(error, "__notes__", ())]), err=True)
+
+
+def _said(error: DasError) -> int:
+    """The exit code, after the message."""
+    found: DasError = error
+    if isinstance(error, ReleaseError):
+        from das.release.verify.sealed import fault_of  # slow to load
+
+        found = fault_of(error)
+    _say(str(found), error)
+    return found.exit_code
 
 
 def config_argument(function: Callable[..., None]) -> Callable[..., None]:
