@@ -780,7 +780,7 @@ LONG_FUNCTIONS = frozenset(
         "das/files/detailed/parameters.py:read",
         "das/files/measurements/published_constraints.py:constraints_of",
         "das/files/readers/area_list.py:read",
-        "das/files/readers/boundaries.py:read",
+        "das/files/readers/boundaries.py:joined",
         "das/files/readers/ext1940.py:read",
         "das/files/readers/pl94_2010_files.py:read_header",
         "das/files/readers/pl94_2020_files.py:read_header",

@@ -75,7 +75,7 @@ from das.tables import Table
     "--format",
     "form",
     type=click.Choice(table_export.FORMATS),
-    help="Default: that of --out's name, or csv.",
+    help="Default: that of --out's name, or csv. `md` is Markdown.",
 )
 @click.option(
     "--names",

@@ -77,6 +77,7 @@ def choropleth(run: Path, options: MapOptions, file: Path, key: str | None = Non
 
     Raises :class:`UserError` for anything that does not exist: a level, query or answer, the truth,
     boundaries of these units."""
+    frame = boundaries.opened(file)  # before any work: it says what is not installed
     source = source_of(release_of(run), "map")
     count = chosen(source, options.universe, options.query, options.table, options.answer)
     known, spine = {a.kind: a for a in source.areas()}, source.spine
@@ -85,7 +86,7 @@ def choropleth(run: Path, options: MapOptions, file: Path, key: str | None = Non
     if options.share_of is not None or options.per is not None:
         _check_counts(options)
     geoids, codes, units = _units(spine, level, areas)
-    held = boundaries.read(file, geoids, codes, key, options.per)
+    held = boundaries.joined(frame, file, geoids, codes, key, options.per)
     values, shown, says, form = _numbers(run, source, count, level, areas, options)
     if held.sums is not None:
         values, shown, says = _density(values, shown, held, options)

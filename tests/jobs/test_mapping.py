@@ -275,6 +275,9 @@ def test_the_command_names_the_extra_where_it_is_missing(
     assert code == 2
     assert "topdown-das[maps]" in err
     assert "Traceback" not in err
+    # and before any work: no release is looked at
+    code, _, err = commands.named("map")(tmp_path / "none", *call[1:])
+    assert (code, "topdown-das[maps]" in err) == (2, True), err
 
 
 def test_shares_of_the_total_and_of_a_line(run, counties, tmp_path, commands) -> None:  # type: ignore[no-untyped-def]

@@ -463,6 +463,18 @@ def test_a_file_that_was_added(copied: Path, name: str) -> None:
     refused(copied, f"{name} is in the release, but not in its statement", "--resume")
 
 
+def test_a_run_that_stopped_after_measuring_says_so(copied: Path, tmp_path: Path) -> None:
+    """As a page that fails leaves it: what was estimated is there, and its seal is of the
+    measurements alone."""
+    for derived in ("microdata", "tables"):
+        (copied / derived).rename(tmp_path / derived)
+    seal(copied, privacy_statement.read_ours(copied), "early")
+    for derived in ("microdata", "tables"):
+        (tmp_path / derived).rename(copied / derived)
+    said = refused(copied, "has measured, and has not ended", "--resume", "das status")
+    assert "get it again" not in said
+
+
 def test_a_link_brings_no_folder_along(copied: Path, tmp_path: Path) -> None:
     (tmp_path / "confidential").mkdir()
     (copied / "more").symlink_to(tmp_path / "confidential", target_is_directory=True)

@@ -40,23 +40,24 @@ class Boundaries:
     summed: str = ""
 
 
-def read(
+def joined(
+    frame: Any,
     path: Path,
     geoids: NDArray[np.str_],
     codes: NDArray[np.str_],
     column: str | None = None,
     per: str | None = None,
 ) -> Boundaries:
-    """The boundary of each unit, joined by its GEOID or its code, whichever the file has.
+    """The boundary of each unit from the rows of :func:`opened`, joined by its GEOID or its code,
+    whichever the file has.
 
     ``column`` is the column of the file with the GEOIDs; without it, the one with the most of them.
     ``per`` is a column of numbers to add up, or :data:`LAND`, whatever its name is.
 
     Raises:
-        UserError: geopandas is not installed, or there is no such column.
-        InputError: not a file of boundaries, or one without these units.
+        UserError: there is no such column.
+        InputError: the file has none of these units.
     """
-    frame = _frame(path)
     summed = "" if per is None else _numbers(frame, per, path)
     texts = {str(c): _texts(frame[c], geoids) for c in frame.columns if c != frame.geometry.name}
     if column is not None and column not in texts:
@@ -123,7 +124,13 @@ def _sums(
     return np.array([sums.get(k, np.nan) if k else np.nan for k in known.tolist()])
 
 
-def _frame(path: Path) -> Any:
+def opened(path: Path) -> Any:
+    """The rows of a file, a boundary each.
+
+    Raises:
+        UserError: geopandas is not installed.
+        InputError: not a file of boundaries.
+    """
     try:
         import geopandas
     except ImportError:

@@ -103,7 +103,7 @@ def _header(path: Path) -> tuple[Codes, Points]:
 
 def _centroids(path: Path, codes: Codes, geoids: Codes) -> Points:
     """By the formula for a polygon, over all rings: holes turn the other way, and count off."""
-    found = boundaries.read(path, text(geoids), text(codes))
+    found = boundaries.joined(boundaries.opened(path), path, text(geoids), text(codes))
     out = np.full((len(codes), 2), np.nan)
     for i, rings in enumerate(found.shapes):
         area, sums = 0.0, np.zeros(2)

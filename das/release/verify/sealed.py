@@ -18,6 +18,8 @@ from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS, LedgerFile, digests, measured_files
 from das.release.verify.place import place
 
+#: What a release has as soon as anything is estimated.
+_DERIVED = ("microdata/", "tables/")
 #: Of a file that das cannot read back, although nobody changed it.
 INTACT = "the files are as das wrote them: this is a defect of das; please report this message"
 
@@ -54,6 +56,7 @@ def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None =
     found = digests(release, parts) | {NAME: own_digest(said)}
     if (release / PAGE).is_file():
         found[PAGE] = run_directory.file_digest(release / PAGE)
+    _check_ended(release, said, found)
     for name in sorted({*said.digests, *found}):
         listed, here = said.digests.get(name), found.get(name)
         if here is None:
@@ -81,6 +84,17 @@ def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None =
                 where=place(release / NAME, ("digests", name)),
                 remedy=ALTERED,
             )
+
+
+def _check_ended(release: Path, said: Stated, found: Mapping[str, str]) -> None:
+    """What a run makes after measuring is under the seal, if there is any."""
+    late = next((name for name in found if name.startswith(_DERIVED)), None)
+    if late is not None and not any(name.startswith(_DERIVED) for name in said.digests):
+        raise ReleaseError(
+            f"the run has measured, and has not ended: {late} is not under the seal yet",
+            where=release,
+            remedy="`das status RUN` shows its stages; finish it with `das run ... --resume`",
+        )
 
 
 def check_measured(release: Path) -> dict[str, str]:
