@@ -421,17 +421,15 @@ def _cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
 
 
 def _workers_of(pid: int) -> list[int]:
-    """All processes that a process has begun, except those that multiprocessing cleans up with. The
-    process that workers are forked from counts as a worker."""
+    """All processes that a process has begun. The one that workers are forked from counts as a
+    worker."""
     found = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             for child in map(
                 int, Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split()
             ):
-                found += _workers_of(child)
-                if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(child)
+                found += [*_workers_of(child), child]
     except (OSError, ValueError):
         pass
     return found

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -180,7 +179,7 @@ def test_workers_end_with_their_server_and_are_there_again() -> None:
         assert pool.submit(seen, ()).result()[2] not in (lost, os.getpid())
 
 
-def gone() -> None:
+def gone(_: object) -> None:
     raise EOFError
 
 
@@ -189,7 +188,7 @@ def gone() -> None:
 )
 def test_a_server_that_never_begins_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_TRIES", 2)
-    monkeypatch.setattr(server, "ensure_running", gone)
+    monkeypatch.setattr(server.SERVER, "fork", gone)
     with pytest.raises(UserError, match="ended before they began"), executor(2):
         pass
 
@@ -263,7 +262,7 @@ def estimating(
             until(lambda: any(tmp_path.glob("held-*")) or process.poll() is not None)
             assert process.poll() is None, process.communicate()[1]
             assert (tmp_path / "run" / "release" / "privacy.json").exists()
-            assert len(group(process.pid)) >= 3  # the run, a worker, and the resource tracker
+            assert len(group(process.pid)) >= 3  # the run, the server, a worker
             yield process, tmp_path / "run"
         finally:
             if group(process.pid):
@@ -334,11 +333,15 @@ def test_the_server_of_workers_ignores_ctrl_c_while_it_loads(
     again afterwards.
     """
     there: list[object] = []
-    monkeypatch.setattr(
-        forkserver, "ensure_running", lambda: there.append(signal.getsignal(signal.SIGINT))
-    )
+
+    def begun(*_: object, **__: object) -> None:
+        there.append(signal.getsignal(signal.SIGINT))
+        raise ConnectionError
+
+    monkeypatch.setattr(subprocess, "Popen", begun)
     before = signal.getsignal(signal.SIGINT)
-    server.ensure_running()
+    with pytest.raises(ConnectionError):
+        server.Server().fork([])
     assert there == [signal.SIG_IGN]
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -359,40 +362,3 @@ def test_a_signal_waits_until_a_process_that_is_being_started_is_known() -> None
         pass
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
-# --- a second user of the machine
-# ---------------------------------------------------------------------------------
-
-
-def shared_memory() -> dict[str, int]:
-    return {p.name: p.stat().st_mode & 0o777 for p in Path("/dev/shm").iterdir()}
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="workers are forked from a server on Linux alone"
-)
-def test_another_user_cannot_reach_the_server_of_the_workers() -> None:
-    """It listens in a folder of its owner's, and not where names are everybody's; nor is anything
-    else open to others while workers are at work."""
-    before, mask = shared_memory(), os.umask(0)
-    try:
-        with executor(2) as pool:
-            assert list(pool.map(abs, [-1, -2])) == [1, 2]
-            address = forkserver._forkserver._forkserver_address
-            made = {name: mode for name, mode in shared_memory().items() if name not in before}
-    finally:
-        os.umask(mask)
-    assert address.startswith("/")  # a name that begins with a zero byte needs no permission
-    folder = Path(address).parent.stat()
-    assert (folder.st_uid, folder.st_mode & 0o777) == (os.geteuid(), 0o700)
-    assert set(made.values()) <= {0o600}
-    if os.geteuid() == 0:  # this process can be somebody else
-        script = (
-            "import os, socket, sys; os.setuid(65534);"
-            " socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", script, address], capture_output=True, text=True, check=False
-        )
-        assert "PermissionError" in done.stderr

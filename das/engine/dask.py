@@ -23,8 +23,6 @@ from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
-from threadpoolctl import threadpool_limits
-
 from das.engine.choice import TLS
 from das.engine.tasks import (
     AGAIN,
@@ -40,6 +38,7 @@ from das.engine.tasks import (
 )
 from das.engine.workers import load
 from das.errors import DasError, UserError
+from das.threads import stay_in_one_thread
 from das.version import __version__
 
 try:
@@ -280,7 +279,7 @@ def versions() -> dict[str, str]:
 def _begin() -> None:
     """Once in a worker: one thread for each library, so that sums have one order."""
     load()
-    threadpool_limits(1)
+    stay_in_one_thread()
 
 
 class Call:

@@ -4,9 +4,10 @@ The process with the truth starts it, sends it a *job*, answers its questions, a
 
 *Why it cannot have more than it is sent.* It is a fresh interpreter, not a fork, so it has never had
 memory of the process that started it. It inherits no open file except the two pipes and standard
-error. It is told no path: its folder is the root, its arguments name this module alone, and its
-environment is without what could name or open a store. Where the system has Landlock, it also
-refuses this process every file except code (:mod:`das.engine.landlock`). A job is a value of arrays.
+error. It is told no path: its folder is the root, and its arguments name this module alone. Of the
+environment it has only what sets Python and its libraries. The system refuses it every file
+except code, every socket, and other processes (:mod:`das.engine.enclosure`). A job is a value of
+arrays.
 What it asks reaches the other side as JSON and numbers (:mod:`das.engine.channel`), which are never
 run there; only it unpickles, and only what the process that started it has sent.
 
@@ -31,10 +32,9 @@ from threading import Thread
 from typing import Any, Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from das.engine import landlock
 from das.engine.channel import Arrays, Channel
+from das.engine.enclosure import Refusals, enclose
 from das.engine.local import executor
 from das.engine.server import ENVIRONMENT
 from das.engine.tasks import Fault
@@ -44,11 +44,18 @@ from das.model import core_dumps
 
 Received = tuple[dict[str, Any], Mapping[str, Any]]
 
-#: Beginnings of the names in an environment that can name or open a store, and the folder of the
-#: shell, where a run and its data often are.
-_SECRET = ("AWS_", "DAS_", "PWD", "OLDPWD")
-#: A process that is ended leaves semaphores behind, which Python removes: not worth a word.
-_QUIET = {"PYTHONWARNINGS": "ignore:resource_tracker"}
+#: Beginnings of the names in an environment that say how Python, the libraries of arrays and the C
+#: library work. No other variable is given: any can name or open a store.
+_GIVEN = (
+    "LANG",
+    "LC_",
+    "LD_LIBRARY_PATH",
+    "TZ",
+    "PYTHONHOME",
+    "PYTHONHASHSEED",
+    "NPY_",
+    "OPENBLAS_",
+)
 _RESUME = "nothing is lost: go on with --resume"
 
 
@@ -82,18 +89,19 @@ class EnclosedProcess:
     """The process, from the side that started it."""
 
     def __init__(self) -> None:
-        given = {k: v for k, v in os.environ.items() if not k.startswith(_SECRET)}
+        given = {k: v for k, v in os.environ.items() if k.startswith(_GIVEN)}
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"from {__name__} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=os.sep,
-            env=given | ENVIRONMENT | _QUIET | {"PYTHONPATH": os.pathsep.join(_looked_in())},
-            process_group=0,
+            env=given | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(_looked_in())},
+            start_new_session=True,  # no terminal is its own
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._channel = Channel(self._process.stdout, self._process.stdin)
+        self.refused: Refusals | None = None  #: as it says itself, before it answers
 
     @property
     def pid(self) -> int:
@@ -121,6 +129,9 @@ class EnclosedProcess:
         """
         with self._noticed():
             head, arrays = self._channel.receive()
+        if "refused" in head:
+            self.refused = head["refused"]
+            return self.receive()
         if "fault" in head:
             raise Fault(**head["fault"]).error("the process that estimates")
         return head, arrays
@@ -182,6 +193,11 @@ def enclosed() -> Iterator[EnclosedProcess]:
     _waiting.append(process)
 
 
+def refusals() -> Refusals | None:
+    """What the system refuses the process that did the last job here, if one did."""
+    return _waiting[-1].refused if _waiting else None
+
+
 @atexit.register
 def end_waiting() -> None:
     """End those that wait for a job. Their memory is then in what the system says of this process's
@@ -206,7 +222,7 @@ def main() -> None:
     prints goes to standard error, and no process that it starts inherits them."""
     channel = Channel(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    landlock.code_alone()
+    channel.send({"refused": enclose()})
     nothing, end = os.pipe()
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -216,7 +232,7 @@ def main() -> None:
     Thread(target=_listen, args=(channel, heard), daemon=True).start()
     load()
     beyond = Conversation(channel, heard)
-    with threadpool_limits(1), ExitStack() as kept:  # one order of floating-point sums
+    with ExitStack() as kept:
         pools = cache(lambda workers: kept.enter_context(executor(workers)))
         while True:
             _serve(channel, beyond, pools, *heard.get())

@@ -15,21 +15,19 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
-from multiprocessing.connection import wait
+from multiprocessing.connection import Pipe, wait
 from types import FrameType
 from typing import Any, TypeVar
-
-from threadpoolctl import threadpool_limits
 
 from das.engine import server
 from das.errors import DasError, UserError
 from das.model import core_dumps
+from das.threads import stay_in_one_thread
 
 if sys.platform == "linux":
     from multiprocessing.context import ForkServerContext as StartContext
@@ -41,7 +39,7 @@ else:
 Given = TypeVar("Given")
 
 _NAME = "worker of das"
-_TRIES = 20
+_TRIES = 3
 _REMEDY = 'in a script, put what you run under `if __name__ == "__main__":`'
 
 
@@ -93,20 +91,18 @@ class _Worker(StartProcess):
             main.__file__ = path
 
     def _started(self) -> None:
-        """A server that was killed is started again, once the system has noticed that it has
-        ended.
-        """
+        """A server that was killed is started again."""
         for left in reversed(range(_TRIES)):
             try:
-                if sys.platform == "linux":
-                    server.ensure_running()
                 with _whole():
                     super().start()
                 break
             except (EOFError, ConnectionError):
                 if not left:
                     raise
-                time.sleep(0.1)
+
+    if sys.platform == "linux":
+        _Popen = staticmethod(server.Popen)
 
 
 def refuse_within_import() -> None:
@@ -215,8 +211,48 @@ class WorkerSlot:
         self._pool.shutdown(cancel_futures=True)
 
 
+class Semaphore:
+    """A semaphore without a name: a pipe that holds a byte for each time that it can be acquired. A
+    named one would be a file that everybody sees, and that stays behind when its process is killed.
+    """
+
+    def __init__(self, number: int = 1) -> None:
+        self._given, self._free = Pipe(duplex=False)
+        os.set_blocking(self._given.fileno(), False)  # two may wait for one byte
+        for _ in range(number):
+            self.release()
+
+    def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
+        """Whether it was acquired, within ``timeout`` seconds."""
+        while True:
+            try:
+                os.read(self._given.fileno(), 1)
+                return True
+            except BlockingIOError:
+                if not block or not wait([self._given], timeout):
+                    return False
+
+    @property
+    def _semlock(self) -> Semaphore:  # where a queue of multiprocessing looks whether it is full
+        return self
+
+    def _is_zero(self) -> bool:
+        return not wait([self._given], 0)
+
+    def release(self) -> None:
+        os.write(self._free.fileno(), b".")
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
 class _Context(StartContext):
     """Starts workers, and keeps a list of them."""
+
+    Lock = BoundedSemaphore = staticmethod(Semaphore)  # type: ignore[assignment]
 
     def __init__(self) -> None:
         super().__init__()
@@ -253,7 +289,7 @@ def _begin(environment: Mapping[str, str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     load()
-    threadpool_limits(1)
+    stay_in_one_thread()
 
 
 def _end_with_parent() -> None:

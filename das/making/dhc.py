@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from das.engine.choice import EngineChoice
-from das.engine.enclosed import end_waiting
+from das.engine.enclosed import end_waiting, refusals
 from das.engine.progress import Progress
 from das.errors import UserError
 from das.files import atomic
@@ -142,12 +142,14 @@ class DhcMaker:
             done = measure_and_estimate(
                 opened, measuring, estimate, _below(opened, measuring, work, oracle)
             )
+            refused = refusals()
             if work.directory.bytes_of_truth() >= SMALL:  # a small one is left to the next run
                 end_waiting()
-        return MeasuringRecord(began, name, private, measuring.close(), (opened, measuring, done))
+        kept = (opened, measuring, done, refused)
+        return MeasuringRecord(began, name, private, measuring.close(), kept)
 
     def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
-        opened, _, done = measured.kept
+        opened, _, done, refused = measured.kept
         publish(opened, done, measured.privacy, work.stages, work.progress)
         link_run(
             work.directory,
@@ -157,12 +159,13 @@ class DhcMaker:
             progress=work.progress,
         )
         certificates = {name: e.certificates for name, e in done.items()}
-        return DerivedOutputs({"certificates": certificates_json(certificates)})
+        said = {"certificates": certificates_json(certificates)}
+        return DerivedOutputs(said | ({"refused_to_estimation": refused} if refused else {}))
 
     def evaluate(
         self, work: RunContext, measured: MeasuringRecord, derived: DerivedOutputs
     ) -> Mapping[str, Any]:
-        opened, measuring, done = measured.kept
+        opened, measuring, done, _ = measured.kept
         with work.stages("evaluate"):
             work.progress.stage("evaluate", None)
             truth = {u.name: measuring.truth(u) for u in opened.spec.universes}

@@ -1,0 +1,83 @@
+"""When a run ends, or is ended, everything that it started has ended before it, and what it made for
+its own use is gone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import ROOT, Worlds
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+DATA = "one thousand"
+
+
+@pytest.fixture(autouse=True)
+def orphans_are_ours() -> Iterator[None]:
+    """Whatever a run leaves running becomes a child of this process."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    yield
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def children() -> dict[int, str]:
+    """Processes of this one that run."""
+    out = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, _, rest = stat.read_text().rpartition(")")
+            state, parent = rest.split()[:2]
+            if int(parent) == os.getpid() and state != "Z":
+                out[int(stat.parent.name)] = (stat.parent / "cmdline").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return out
+
+
+def arguments(worlds: Worlds, kind: str, out: Path) -> list[str]:
+    words = ["--out", str(out), "--workers", "2", "--quiet"]
+    words += ["--set", "output.report=false", "--set", "output.tables=false"]
+    if kind == "counts":
+        return ["pl94-2010", "--data", str(worlds.data(DATA)), *words]
+    earlier = worlds.run("run.seed=1", data=DATA)
+    return [
+        *("dhc-2020", "--data", str(worlds.linked(DATA))),
+        *("--set", f"constraints.from={earlier}", "--set", "run.seed=1", *words),
+    ]
+
+
+@pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGINT], ids=["", "TERM", "INT"])
+@pytest.mark.parametrize("kind", ["counts", "dhc"])
+def test_no_process_and_no_file_is_left(
+    worlds: Worlds, tmp_path: Path, kind: str, end: signal.Signals | None
+) -> None:
+    out, own = tmp_path / "run", tmp_path / "tmp"
+    own.mkdir()
+    words, before = arguments(worlds, kind, out), children()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "das", "run", *words],
+        cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(own), "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    )
+    if end is not None:  # in the midst of estimation
+        began = out / ("release/privacy.json" if kind == "counts" else "release/ledger.jsonl")
+        while not (began.exists() and process.poll() is None):
+            assert process.poll() is None
+            time.sleep(0.02)
+        time.sleep(0.5)
+        process.send_signal(end)
+    assert process.wait(timeout=200) == (0 if end is None else 128 + end)
+    left = {pid: said for pid, said in children().items() if pid not in before}
+    assert left == {}
+    assert list(own.iterdir()) == []
