@@ -134,7 +134,7 @@ if sys.platform == "linux":
             # the worker sees by the second end of the pipe that this process has ended
             ends = os.dup(given), self.sentinel
             self.finalizer = util.Finalize(self, util.close_fds, ends)  # type: ignore[attr-defined]
-            with open(given, "wb") as file:
+            with os.fdopen(given, "wb") as file:
                 file.write(data.getbuffer())
             self.pid = forkserver.read_signed(self.sentinel)
 
