@@ -18,7 +18,7 @@ STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
 # `make --jobs=2 test` checks the code while the tests run.
-.PHONY: 2010 1940 detailed dhc sweep compare test pytest test-times coverage lint bench reference claims docs docs-links notebooks dist environment clean
+.PHONY: 2010 1940 detailed dhc sweep compare test accept accept-all pytest test-times coverage lint bench reference claims docs docs-links notebooks dist environment clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
@@ -65,6 +65,14 @@ test: lint pytest
 
 pytest: $(VENV)/.tested
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal
+
+# What README and docs promise, on the official files that they name (DAS_SHARED_DATA, or ../shared/data).
+accept: $(VENV)/.tested
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup tests/accept
+
+# Every command, on whole states, with its figures in docs/acceptance.md: up to an hour. CHAINS=name,name  only some.
+accept-all: $(VENV)/.tested
+	$(VENV)/bin/python -m tests.accept.whole $(if $(CHAINS),--chains $(CHAINS))
 
 # The processor time of each file of tests: of all, or of TESTS=path.
 test-times: $(VENV)/.tested

@@ -1,8 +1,7 @@
-"""Every command and every Python session that README and docs print is run as it is printed, in one
-folder.
+"""Commands and Python sessions that README and docs print are run as they are printed, in one folder,
+on made-up input: those that tests/accept does not run on official files.
 
-Placeholders stand for what a reader would put there; input is small where it is not named. Only
-what needs the network is left out."""
+Placeholders stand for what a reader would put there. What neither runs is left out for a reason."""
 
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,18 +20,13 @@ from click.testing import CliRunner
 import das
 from das.cli import main
 from das.files.simulators import detailed
+from tests.accept import printed
+from tests.accept.steps import CHAINS
+from tests.accept.whole_steps import CONFIGURATIONS, WHOLE
 from tests.detailed.runs import run_groups
 from tests.sdhc.folders import made_up, said
 
-ROOT = Path(__file__).resolve().parents[1]
-#: The guide to one's own data is followed, in its order, by
-#: tests/end_to_end/test_own_data_guide.py.
-PAGES = [
-    ROOT / "README.md",
-    *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "own-data.md"),
-]
-MADE = "<!-- Below this line the page is made"
-
+ROOT = printed.ROOT
 #: What stands for something of the reader's.
 GIVEN = {
     "CONFIG": "pl94-2010",
@@ -43,71 +36,50 @@ GIVEN = {
     "TARGETS": "policy",
     "N,N,...": "1,52,3221,73057,217740,6500000",
     "PATH": "tiny",
-    "KEY=VALUE": "budget.rho=1",
     "N": "1",
     "FILE.svg": "attack.svg",
     "FILE": "wards.csv",
-    "1/10,1,10": "1",
-    "M": "topdown",
     "A": "runs/first",
     "B": "again",
-    "PARAMETERS": "groups/parameters",
-    "DATA": "groups/data",
     "PPMF_DIR": "ppmf",
     "FOLDER": "phsafe",
+    "OUT": "OUT",
 }
-#: Said in addition, before what is printed, where the reader may wait, and a test should not.
-SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
-BRIEF = {
-    "run sdhc-2020": ["--quiet"],
-    "run": SMALL,
-    "sweep": SMALL,
-    "estimate": SMALL[:3],
-    "intervals runs/first": ["--replicates", "3"],
-}
-#: Instead of what is printed.
-FEW = {"--replicates": "3"}
-#: Not run here, and why.
+#: The guide to one's own data is followed, in its order, by a test of its own.
+GUIDE = "own-data.md"
+#: Neither here nor by `make accept` or `make accept-all`, and why.
 LEFT_OUT = {
     "data fetch": "needs the network",
     "US_Person_PL_PROD": "needs the Bureau's files; tests/files/measurements has others like them",
     "US_DHCP_PROD": "needs the Bureau's files; tests/release/test_published_dhc.py has others",
     "runs/2020": "is made from the Bureau's files; tests/release has such a comparison",
     "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
-    "s3://": "needs a store; tests/end_to_end/test_stores.py has one",
+    "--resume --store": "needs an interruption; tests/end_to_end/test_stores.py has one",
+    "--confidential-store": "is one folder twice; tests/end_to_end/test_stores.py has two buckets",
     "xargs": "needs jobs; tests/cli/test_cli_tasks.py has them",
     "--engine array": "needs jobs; tests/engine/test_loop.py has them",
-    "runs/dhc": "needs linked records; tests/end_to_end/test_dhc.py has them",
-    " dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
-    " dhc-best --": "needs linked records; tests/end_to_end/test_dhc.py has them",
+    "cells=first": "is the DHC of accept-all with one more key; tests/estimate has it",
+    "--table P12 --level Tract": "is of that DHC; accept-all has the same at counties",
+    "--optimise dhc-best": "searches for hours; tests/design has it on a small tree",
     "account sign": "needs a key; tests/cli/test_cli_account.py has one",
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
-    "frontier ": "needs records; tests/cli/test_cli_frontier.py has them",
-    "protect ": "needs records; tests/cli/test_cli_frontier.py has them",
-    "ri2010_bristol": "needs a file of Rhode Island; tests/end_to_end/test_rhode_island.py has it",
-    "--blocks ri2010": "needs a file of Rhode Island; tests/files/simulators has others like it",
-    "risk reconstruct": "needs published tables; tests/jobs/test_reconstructing.py has them",
-    "link ": "needs a run of the DHC; tests/link/test_link_command.py has one",
-    "--agreement": "needs a run of the DHC; tests/link/test_link_command.py has one",
-    "register": "needs a register; tests/cli/test_register.py has one",
-    "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
-    "--optimise fair": "has a list in brackets; tests/jobs/test_epsilon_guards.py makes that plan",
-    "Narragansett": "is in Rhode Island; tests/cli/test_cli_tables.py has it",
-    "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it",
+    "ri2010.pl.zip --out linked": "is what accept-all does under another name, in docs/dhc.md",
+    "studies/ri": "takes 20 minutes; make accept makes the quick study",
+    "people.csv": "needs a table; tests/cli/test_cli_frontier.py has one",
+    "towns.toml": "needs that table; tests/cli/test_cli_frontier.py has one",
+    "das frontier STUDY.toml": "is the study of docs/frontier.md, which make accept makes",
+    "das protect METHOD": "is cell-key of docs/frontier.md, which make accept makes",
+    "das link RELEASE": "is the link of docs/linked.md, which make accept makes",
+    "risk reconstruct FOLDER": "needs published tables; tests/jobs/test_reconstructing.py has them",
+    "RUN_OR_RELEASE": "is the line of docs/reconstruction.md that accept-all runs",
+    "register": "needs an office; tests/cli/test_register.py has one",
+    "das map": "needs boundaries; tests/jobs/test_mapping.py has them",
 }
 
 
-def written(page: Path) -> Iterator[str]:
-    """Lines that begin with ``das``: in blocks, and, with arguments, in the README's table of
-    commands.
-    """
-    text = page.read_text(encoding="utf-8").partition(MADE)[0]
-    blocks = [
-        line for b in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) for line in b.splitlines()
-    ]
-    cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE) if page.name == "README.md" else []
-    named = [line for cell in cells for line in re.findall(r"`(das [^`]+[A-Z][^`]*)`", cell)]
-    yield from (line for line in [*blocks, *named] if re.match(r"das [a-z]", line))
+def _accepted() -> set[str]:
+    every = (*CHAINS.values(), *WHOLE.values())
+    return {step.line for steps in every for step in steps}
 
 
 def arguments(line: str) -> tuple[str, ...]:
@@ -117,23 +89,18 @@ def arguments(line: str) -> tuple[str, ...]:
     at = words.index("--out") + 1 if "--out" in words else None
     if at is not None and "." not in words[at]:
         words[at] = "OUT"
-    words = [FEW.get(before, word) for before, word in zip(["", *words], words)]
-    said = f"{' '.join(words)} "
-    more = next((more for name, more in BRIEF.items() if said.startswith(f"{name} ")), [])
-    return (
-        words[0],
-        *more,
-        *words[1:],
-        *(["--data", "tiny"] * (words[0] in ("run", "sweep") and not _has_records(words))),
-    )
+    return tuple(words)
 
 
-def _has_records(words: list[str]) -> bool:
-    """Whether a command names its records, or is of a publication that simulates its own."""
-    return "--data" in words or words[1].startswith("sdhc")
-
-
-EVERY = sorted({arguments(line) for page in PAGES for line in written(page)})
+#: Of every command that is printed: run here, on made-up input; the others are run on official
+#: files by tests/accept, or are left out.
+EVERY = [
+    line
+    for line, pages in printed.printed().items()
+    if set(pages) != {GUIDE}
+    and line not in _accepted()
+    and not any(name in line for name in LEFT_OUT)
+]
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +115,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         paths=[here / "tiny"],
     )
     (here / "configs").symlink_to(ROOT / "configs")
-    (here / "downloads").mkdir()
-    shutil.copy(here / "tiny" / "nj2010.pl.zip", here / "downloads" / "ri2010.pl.zip")
     for product, folder in (("persons", "groups"), ("households", "homes")):
         detailed.write(
             here / folder, seed=1, states="RI,PR", persons=2_000, codes=60, product=product
@@ -184,23 +149,41 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             str(here / "runs" / "first"),
             "--out",
             str(here / "again"),
-            *SMALL[:3],
+            *("--quiet", "--set", "output.report=false"),
         ],
     )
     assert done.exit_code == 0, done.output
     return here
 
 
-@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+@pytest.mark.parametrize("line", EVERY)
 def test_a_command_that_is_printed_works(
-    words: tuple[str, ...], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = " ".join(words)
-    if reason := next((why for name, why in LEFT_OUT.items() if name in said), None):
-        pytest.skip(reason)
     monkeypatch.chdir(place)
-    done = CliRunner().invoke(main, [str(tmp_path / "out") if w == "OUT" else w for w in words])
+    words = [str(tmp_path / "out") if w == "OUT" else w for w in arguments(line)]
+    done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, (words, done.output)
+
+
+def test_no_reason_is_given_for_a_command_that_nobody_prints() -> None:
+    lines = printed.printed()
+    assert [name for name in LEFT_OUT if not any(name in line for line in lines)] == []
+    assert not any(name in line for name in LEFT_OUT for line in _accepted()), (
+        "it is run, after all"
+    )
+
+
+def test_commands_of_the_acceptance_are_printed() -> None:
+    """Word for word: what stands for words in capitals is all that a reader fills in."""
+    for steps in (*CHAINS.values(), *WHOLE.values()):
+        for step in steps:
+            if step.page:
+                assert printed.is_printed(step.page, step.line, step.more), (step.page, step.line)
+                printed.words(step.line, step.given, step.more)
+            else:
+                pages = (page.read_text(encoding="utf-8") for page in printed.PAGES)
+                assert any(" ".join(step.line.split()[:3]) in page for page in pages), step.line
 
 
 @pytest.mark.parametrize("page", ["start.md", "measurements.md", "simulated-dhc.md"])
@@ -216,17 +199,21 @@ def test_a_python_session_that_is_printed_works(
         exec(block.replace("runs/<name>-<time>", "runs/first"), {})
 
 
+def test_every_packaged_configuration_is_run_on_a_whole_state() -> None:
+    """By each method over each tree, if it is of redistricting data. The others take no such file:
+    those of 1940 take records that nobody may copy, and the rest are in chains of their own."""
+    others = {
+        *("1940", "1940-pure-dp", "detailed-dhc", "dhc-2020", "dhc-best"),
+        *("sdhc-2020", "sdhc-2020-phsafe"),
+    }
+    packaged = {path.stem for path in (ROOT / "configs").glob("*.toml")}
+    assert packaged == {*CONFIGURATIONS, *others}
+    assert len(WHOLE["matrix"]) == len(CONFIGURATIONS) * 4
+
+
 def test_the_commands_are_found() -> None:
-    assert len(EVERY) > 25
-    assert (
-        "plan",
-        "pl94-2010",
-        "--margin",
-        "Tract:total=5",
-        "--add",
-        "Tract:hispanic=1/100",
-    ) in EVERY
-    assert arguments("das intervals RUN") == ("intervals", "--replicates", "3", "runs/first")
+    assert len(printed.printed()) > 150
+    assert len(EVERY) > 40
     assert arguments("das tables RUN --level County  # x") == (
         "tables",
         "runs/first",

@@ -1,0 +1,142 @@
+"""What README and docs promise, on the files that they name: ``make accept``.
+
+Every command is exactly what a page prints, with its defaults, its pages and its tables; what a
+reader fills in for words in capitals is in ``steps.py``. Each runs once; many tests look at it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.accept import checks, printed
+from tests.accept.conftest import Acceptance
+from tests.accept.reader import Step
+from tests.accept.steps import CHAINS
+
+#: Persons and housing units that were counted, by the runs that publish them. Of the prototype, the
+#: table H1 of its blocks (their headers say 17 more), and of the PPMF its rows of persons.
+COUNTED = {
+    ("state", "state"): (1_052_567, 463_388),
+    ("state", "full"): (1_052_567, 463_388),
+    ("guernsey", "best"): (38_438, 19_009),
+    ("guernsey", "fair"): (38_438, 19_009),
+    ("guernsey", "areas"): (38_438, 19_009),
+    ("bristol", "county"): (49_875, 20_850),
+    ("bristol", "seeded"): (49_875, 20_850),
+    ("bristol", "pull"): (49_875, 20_850),
+    ("prototype", "best"): (29_225, 11_425),
+    ("bluedown", "estimate"): (12_000, 0),
+    ("ppmf", "perry"): (10_588, 0),
+    ("linked", "redistricting"): (49_875, 20_850),
+}
+
+
+def _of(chain: str) -> pytest.MarkDecorator:
+    """The tests of a chain are one worker's, in their order."""
+    return pytest.mark.xdist_group(chain)
+
+
+STEPS = [
+    pytest.param(chain, step, id=f"{chain}: {step.name}", marks=_of(chain))
+    for chain, steps in CHAINS.items()
+    for step in steps
+]
+
+
+@pytest.mark.parametrize(("chain", "step"), STEPS)
+def test_a_command_that_is_printed_works_and_leaves_nothing_behind(
+    chain: str, step: Step, accepted: Acceptance
+) -> None:
+    assert printed.is_printed(step.page, step.line, step.more), f"{step.page}: {step.line!r}"
+    done = accepted.done(chain, step.name)
+    assert done.code == 0, str(done)
+    assert "Traceback" not in done.stderr, str(done)
+    assert not done.left, str(done)
+    assert not step.out or done.out.exists()
+
+
+@pytest.mark.parametrize(
+    ("chain", "name"), [pytest.param(c, n, id=f"{c}: {n}", marks=_of(c)) for c, n in COUNTED]
+)
+def test_a_release_has_everybody_once_at_every_level(
+    chain: str, name: str, accepted: Acceptance
+) -> None:
+    release = accepted.done(chain, name).release
+    checks.check_counts(release, *COUNTED[chain, name])
+    assert (release / "report.html").stat().st_size > 10_000
+    assert not list(release.rglob("*.draft*"))
+
+
+#: Files of a seeded release that hold public geography alone, and say nothing yet.
+SILENT = {"areas.parquet", "spine.parquet", "nmf/spine.parquet", "nmf-housing/spine.parquet"}
+
+
+@_of("bristol")
+def test_every_file_of_a_seeded_release_says_so(accepted: Acceptance) -> None:
+    done = accepted.done("bristol", "intervals")
+    assert set(checks.unmarked(accepted.done("bristol", "seeded").release)) <= SILENT
+    assert checks.MARK in accepted.done("bristol", "seeded").stdout
+    private = accepted.done("bristol", "county")
+    assert checks.MARK not in private.stdout
+    assert len(list(checks.unmarked(private.release))) > 100
+    assert done.code == 0
+
+
+@_of("state")
+def test_the_tables_that_are_printed_are_those_of_the_release(accepted: Acceptance) -> None:
+    full = accepted.done("state", "margins at blocks")
+    found = list(csv.DictReader(io.StringIO(full.stdout)))
+    assert len(found) == 25_181
+    count, low, high = (
+        np.array([int(row[f"P0010001 Total{end}"] or -1) for row in found])
+        for end in ("", " low", " high")
+    )
+    known = (low >= 0) & (high >= 0)
+    assert count.sum() == 1_052_567
+    assert (low <= high)[known].all()
+    assert known.mean() > 0.99
+    city = accepted.done("state", "the city of Providence")
+    (row,) = csv.DictReader(io.StringIO(city.stdout))
+    assert abs(int(row["P0010001 Total"]) - 178_042) < 300  # 20 standard deviations of its noise
+    town = accepted.done("state", "the town of Narragansett")
+    (row,) = csv.DictReader(io.StringIO(town.stdout))
+    assert abs(int(row["P0010001 Total"]) - 15_868) < 300
+    assert "Narragansett" in accepted.done("state", "reservations").stdout
+    places = accepted.done("state", "where is Providence").stdout
+    assert "4459000" in places
+    assert "44007" in places
+
+
+@_of("bristol")
+def test_a_release_that_was_fetched_is_the_one_that_was_sent(accepted: Acceptance) -> None:
+    sent = accepted.done("bristol", "county").release
+    pulled = accepted.done("bristol", "pull").release
+    names = {p.relative_to(sent) for p in sent.rglob("*") if p.is_file()}
+    assert names == {p.relative_to(pulled) for p in pulled.rglob("*") if p.is_file()}
+    assert all((sent / n).read_bytes() == (pulled / n).read_bytes() for n in names)
+
+
+@_of("linked")
+def test_everybody_of_the_dhc_is_in_its_tables_and_in_a_household(accepted: Acceptance) -> None:
+    dhc = accepted.done("linked", "dhc").release
+    sums = checks.check_tables(dhc)
+    assert sums["P0120001"] == sums["P0010001"] == 49_875
+    assert checks.rows(dhc / "microdata" / "persons") == 49_875
+    link = accepted.done("linked", "link").out
+    assert sum(1 for _ in link.rglob("*.parquet")) > 0
+    ages = accepted.done("linked", "ages")
+    assert ages.code == 0
+
+
+@_of("groups")
+@pytest.mark.parametrize("name", ["persons", "households", "joined"])
+def test_small_publications_are_whole(name: str, accepted: Acceptance) -> None:
+    release: Path = accepted.done("groups", name).release
+    said = json.loads((release / "privacy.json").read_text())
+    assert said["private"] is not False
+    assert any((release / "tables").rglob("*"))

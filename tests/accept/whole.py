@@ -1,0 +1,102 @@
+"""``make accept-all``: every chain of commands on the official files, and the table of what each
+took, in docs/acceptance.md.
+
+Ends with 1 where a command fails, leaves something behind, or makes a release that does not add
+up."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from das.version import __version__
+from tests.accept import checks, printed
+from tests.accept.reader import Absent, Done, Reader
+from tests.accept.steps import CHAINS
+from tests.accept.whole_steps import WHOLE
+
+PAGE = printed.ROOT / "docs" / "acceptance.md"
+HEAD = """{above} by `make accept-all`. -->
+
+Version {version}, Python {python}, {cores} processors. *Persons* and *units* are those of the release. *Peak* is the largest process of the command.
+
+| chain | command | seconds | processor seconds | peak, MB | persons | units |
+|---|---|---|---|---|---|---|
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.accept.whole", description=__doc__)
+    parser.add_argument("--data", type=Path, default=printed.ROOT.parent / "shared" / "data")
+    parser.add_argument(
+        "--chains", help="some of them, with commas; the page is then left as it is"
+    )
+    given = parser.parse_args(arguments)
+    every = CHAINS | WHOLE
+    chosen = given.chains.split(",") if given.chains else list(every)
+    lines, failed = [], False
+    with tempfile.TemporaryDirectory() as name:
+        for chain in chosen:
+            folder = Path(name) / chain
+            folder.mkdir()
+            reader = Reader(folder, given.data)
+            for line, well in _told(chain, reader):
+                print(line, flush=True)
+                lines.append(line)
+                failed |= not well
+            shutil.rmtree(folder)
+    if not given.chains and not failed:
+        head = HEAD.format(version=__version__, python=platform.python_version(), cores=_cores())
+        PAGE.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+        print(f"written: {PAGE}")
+    return int(failed)
+
+
+def _told(chain: str, reader: Reader) -> Iterator[tuple[str, bool]]:
+    """A line for each command of a chain, and whether all was well; a chain ends where a command
+    fails."""
+    steps = (CHAINS | WHOLE)[chain]
+    for step in steps:
+        try:
+            done = reader.done(steps, step.name)
+        except Absent as file:
+            yield f"| {chain} | {step.line}: {file} is absent | | | | | |", False
+            return
+        persons, units, wrong = _figures(done)
+        well = done.code == 0 and not done.left and not wrong
+        told = f"{done.seconds:.1f} | {done.processor:.1f} | {done.peak_mb:,.0f}"
+        line = " ".join(["das", *done.words]).replace(str(reader.folder), ".").replace("|", "\\|")
+        yield f"| {chain} | `{line}` | {told} | {persons} | {units} |", well
+        if not well:
+            print(f"{done}\n{done.left}\n{wrong}", file=sys.stderr)
+        if done.code:
+            return
+
+
+def _figures(done: Done) -> tuple[str, str, str]:
+    """Persons and units of a release, and what is wrong with it."""
+    release = done.release
+    if done.code or not done.step.out or not (release / "microdata" / "persons").is_dir():
+        return "", "", ""
+    try:
+        sums = checks.check_tables(release)
+        persons = checks.rows(release / "microdata" / "persons")
+        units = checks.rows(release / "microdata" / "units", "2")
+        assert sums.get("P0010001", persons) == persons
+    except AssertionError as error:
+        return "", "", f"{release}: {error}"
+    return f"{persons:,}", f"{units:,}" if units else "", ""
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
