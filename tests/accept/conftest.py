@@ -23,7 +23,7 @@ class Acceptance:
         CI that is a failure."""
         if chain not in self._readers:
             folder = self._folder / chain
-            folder.mkdir()
+            folder.mkdir(parents=True)
             self._readers[chain] = Reader(folder, self._data)
         try:
             return self._readers[chain].done(CHAINS[chain], name)
