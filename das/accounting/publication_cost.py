@@ -16,6 +16,7 @@ bounds the first:
 * If an answer can move by more than 1, or only rho is known, the two moves can add up in one
   answer. The distance of the answers at most doubles, and rho with Gaussian noise is proportional
   to its square: at most four times rho. (For any mechanism: Bun and Steinke 2016, proposition 1.9.)
+  So it is in the S-DHC, where a unit record changes with its person: both steps can raise one answer.
 * Pure epsilon adds up: twice.
 
 Nothing follows in the other direction. Replacing a record leaves the number of records alone, which

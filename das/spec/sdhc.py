@@ -29,8 +29,11 @@ from das.model.sdhc.tables import (
     AREA,
     CHILDREN,
     EXCESS,
+    EXCESS_CHILDREN,
+    LEFT_OUT,
     REGION_LEVELS,
     STATE,
+    TABLES,
     TRUNCATED,
     USA,
     columns,
@@ -265,38 +268,57 @@ class SdhcSpec(Specification):
 
         An address adds x before and y after, with at most tau rows each, whatever changes there. So
         for a person or a household replaced :math:`\|x - y\|^2 \le 2\tau^2`, and 2 for
-        denominators, as with the relation *household*; PHSafe states more. Where nobody is left
-        out, n persons replaced change two answers by n, and so does the excess. Two addresses may
-        change the same answers, by twice as much; that is less than twice the square that PHSafe
-        states: :math:`8\tau^2 \le 2 (2\tau + 2)^2`."""
-        part = self.sdhc
-        found = reach(table, group, self.tau, part.mode, part.relation)
+        denominators, as with the relation *household*; PHSafe states more. A household of n persons
+        has at most min(tau, n) rows.
+
+        *Counted by person*: those whom tables leave out, and everybody where nobody is left out.
+        One person more adds 1 to one answer, or none, and takes from none. So one replaced changes
+        one answer by -1 and one by 1, or a single answer by 1. Of n persons min(tau, n) are kept,
+        and at most max(0, n - tau) are left out. Let m of the n be children, k of them kept, and c
+        the limit of children. Then m - min(c, k) children are left out. At most n - min(tau, n)
+        children are not kept, so k >= m - n + min(tau, n), and
+
+        .. math:: m - \min(c, k) \le \max(m - c, n - \min(\tau, n))
+                  \le \max(0, n - \min(c, \tau)),
+
+        which n children reach. All entries of x and y are 0 or more: they differ by no more than
+        that in sum of one sign, and in one answer where there is one.
+
+        Two addresses may change the same answers, by twice as much; that is less than twice the
+        square that PHSafe states: :math:`8\tau^2 \le 2 (2\tau + 2)^2`."""
+        part, tau = self.sdhc, self.tau
+        found = reach(table, group, tau, part.mode, part.relation)
         assert found is not None
         if relation is None:
             return found
         if part.mode == PHSAFE:
             return Reach(found.answers * (2 if relation.moved else 1), found.by)
-        if relation.whole or (relation.same_total and not relation.moved):
+        whole, persons = relation.whole, relation.persons
+        if whole or (relation.same_total and not relation.moved):
             everybody = table == untruncated(part.mode, part.relation) and group == "*"
-            if everybody or table == EXCESS:
-                found = Reach(2, relation.persons)
-            else:
-                found = reach(table, group, self.tau, TIGHT, HOUSEHOLD) or found
+            if everybody or table in LEFT_OUT:
+                most = persons - {
+                    EXCESS: tau["PH7"],
+                    EXCESS_CHILDREN: min(tau["PH3"], tau["PH7"]),
+                }.get(table, 0)
+                found = Reach(len(TABLES[table].cells), max(0, most) if whole else 1)
+            elif (rows := reach(table, group, tau, TIGHT, HOUSEHOLD)) is not None:
+                found = Reach(rows.answers, min(rows.by, persons) if whole else rows.by)
         return Reach(found.answers, found.by * (2 if relation.moved else 1))
 
     def _moves(
         self, draws: Sequence[PlannedMeasurement], relation: Relation | None = None
     ) -> Moves:
-        """What differs: answers by more than one where several persons of an address can be in
-        one."""
+        """What differs. All is ``shifted``, by 1 too: both of two changes can raise one answer, as
+        unit records change. So nobody may take it for records of which one goes and one comes."""
         counts: Counter[tuple[Mechanism, Fraction]] = Counter()
         shifted: Counter[tuple[Fraction, int]] = Counter()
         for d in draws:
             table, group = d.query.split(" ")
             to = self.reach_of(table, group, relation)
-            if to.by == 1 or self.mechanism.pure:
+            if to.by and self.mechanism.pure:
                 counts[d.mechanism, d.parameter] += to.stability(self.mechanism)
-            else:
+            elif to.by:
                 shifted[1 / d.parameter, to.by] += to.answers
         return Moves(
             (tuple(counts.items()),),

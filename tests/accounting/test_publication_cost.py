@@ -17,6 +17,7 @@ from das.accounting import Composition, epsilon
 from das.accounting.draws import Moves, only, record
 from das.accounting.guarantee import worst_epsilon
 from das.accounting.publication_cost import PublicationCost
+from das.accounting.relations import relations
 from das.accounting.statement import account
 from das.accounting.zcdp import no_more
 from das.cli.options import load_any
@@ -26,6 +27,7 @@ from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.plan import Plan
 from das.release.publications import publication
+from das.spec.sdhc import SdhcSpec
 
 BOUNDED, UNBOUNDED = Neighbours.BOUNDED, Neighbours.UNBOUNDED
 
@@ -169,3 +171,16 @@ def test_a_pair_of_paths_is_each_pair() -> None:
         for a, b in combinations_with_replacement((2, 3), 2)
     ]
     assert [found.composition(m) for m in found.moves] == expected
+
+
+def test_two_persons_of_the_sdhc_can_raise_one_answer() -> None:
+    """Each query reaches one answer by 1, and a unit record changes with its person: one person who
+    goes and one who comes at another address cost what one who moves does."""
+    changes = ("sdhc.most.persons=1", "sdhc.most.children=1")
+    spec = publication("sdhc").resolved(load_any(Path("sdhc-2020"), changes))
+    assert isinstance(spec, SdhcSpec)
+    draws = spec.universes[0].plan.measurements
+    assert {spec.reach_of(*d.query.split(" "), None).by for d in draws} == {1}
+    moved = spec._moves(draws, relations()[2])
+    found = PublicationCost.of(spec.terms, {spec.name: draws})
+    assert found.between(BOUNDED).rho == moved.rho == 4 * found.rho
