@@ -118,7 +118,7 @@ def census_2020(figures: Figures, repeats: int) -> None:
 
 def _searched(found: Differing, d: Fraction) -> WorstLoss:
     """With nothing remembered."""
-    worst._bounds.cache_clear()
+    worst._parts.cache_clear()
     return worst_epsilon(found, d)
 
 

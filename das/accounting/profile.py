@@ -219,8 +219,8 @@ def curve(
     *,
     certify: bool = False,
 ) -> list[tuple[float, float]]:
-    """The intervals of :func:`epsilon` at several deltas, in the given order. Neighboring deltas
-    share nodes.
+    """The intervals of :func:`epsilon` at several deltas, in the given order: each as if it were
+    asked alone.
     """
     if method != "pld":
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
@@ -280,9 +280,7 @@ def _curve(
         return [(0.0, 0.0) for _ in ds]
     if composition.rho > MOST_RHO:
         return [(0.0, tight(composition.rho, d)) for d in ds]
-    profile = PrivacyProfile(composition, certify)
-    found = {d: profile.epsilon(d) for d in sorted(set(ds))}
-    return [found[d] for d in ds]
+    return [PrivacyProfile(composition, certify).epsilon(d) for d in ds]  # whatever else is asked
 
 
 @overload

@@ -68,7 +68,7 @@ def _gaussian(rho: float, eps: float) -> float:
     return c
 
 
-def short(x: float) -> float:
-    """``x`` rounded up to twelve bits, so that exact rationals made of it stay small."""
-    unit = Fraction(2) ** (floor(log2(x)) - 11)
+def short(x: float, bits: int = 12) -> float:
+    """``x`` rounded up to a few bits, so that exact rationals made of it stay small."""
+    unit = Fraction(2) ** (floor(log2(x)) + 1 - bits)
     return float(ceil(Fraction(x) / unit) * unit)

@@ -38,7 +38,7 @@ At = tuple[int, ...]
 #: while there would be too many nodes.
 SMOOTH, MORE = Fraction(1, 10**9), 4
 #: The most nodes of a fine path, and of compositions without one.
-FINE, ROUGH = 600, 1_500
+FINE, ROUGH = 600, 2_500
 #: The number of a path's widest draws that the peak search intersects. All draws are evaluated at
 #: the remaining nodes.
 BANDS = 8

@@ -16,7 +16,11 @@ less than its epsilon. If at some epsilon the bounds of all others are at most d
 larger than that. Some bounds may still exceed delta at the largest epsilon so far. Then these
 compositions are composed exactly, too, one after the other, or epsilon is raised until the bounds
 are at most delta. Epsilon is never raised above the tight conversion of the largest rho, which
-bounds every epsilon."""
+bounds every epsilon.
+
+*One value for one question.* The nodes that serve a line follow from a period and a tau that are
+rounded up to a coarse grid, and from nothing else. So they can be kept for other questions. Lines,
+which follow from the epsilons that a search has met, are not kept."""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from math import ceil, inf, log, pi, sqrt
 from das.accounting import gaussian
 from das.accounting.contour import UNIT, period
 from das.accounting.draws import Composition, Differing, composed, count
-from das.accounting.saddle import Saddle, saddle
+from das.accounting.saddle import Saddle, saddle, short
 from das.accounting.shared_quadrature import NEAR, At, LineSums, PathDraws, SharedQuadrature, of_all
 from das.accounting.zcdp import bun_steinke, no_more
 from das.threads import one_thread
@@ -41,6 +45,8 @@ SOLVED, RAISED = 12, 1e-7
 #: A raised epsilon is a multiple of this. It hides the last digits of the bounds' slope, which
 #: depend on where arrays lie in memory.
 GRAIN = 2.0**-32
+#: Periods are rounded up to this many bits, and taus to a multiple.
+PERIOD_BITS, TAUS = 3, 4
 #: Up to this many compositions are all composed exactly at once.
 FEW = 3
 
@@ -63,7 +69,7 @@ def epsilon(
     """
     if count(found) <= FEW:
         return all_of(found, exactly)
-    bounds, goal = _bounds(found), log(delta.numerator) - log(delta.denominator)
+    bounds, goal = _Bounds(found), log(delta.numerator) - log(delta.denominator)
     slack = 4 * UNIT * (1 + log(delta.numerator) + log(delta.denominator))
     most = no_more(bounds.rho, delta)
     start = gaussian.epsilon(float(bounds.rho), goal, bun_steinke(bounds.rho, delta))
@@ -101,7 +107,7 @@ def log_delta(
     """
     if count(found) <= FEW:
         return all_of(found, exactly)
-    bounds, best = _bounds(found), _Solved(found, exactly)
+    bounds, best = _Bounds(found), _Solved(found, exactly)
     best.solve(bounds.highest(eps)[1])
     for _ in range(SOLVED):
         high, at = bounds.highest(eps, best.done)
@@ -146,20 +152,31 @@ def _composition(found: Differing, at: At) -> Composition:
     return sum(parts, Composition(()))
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """What all questions about the same changes share. Nodes are those of their key, a period and a
+    tau, whoever asks first."""
+
+    draws: list[PathDraws]
+    rho: Fraction
+    dearest: Composition
+    nodes: dict[tuple[Fraction, int], list[SharedQuadrature]]
+
+
 @lru_cache(maxsize=16)
-def _bounds(found: Differing) -> _Bounds:
-    return _Bounds(found)
+def _parts(found: Differing) -> _Parts:
+    draws = [PathDraws.of(part) for part in found]
+    rho = sum((part.rho for part in draws), Fraction(0))
+    return _Parts(draws, rho, _composition(found, tuple(part.dearest for part in draws)), {})
 
 
 class _Bounds:
     """Upper bounds on delta for all compositions: for those with a fine path, and for the
-    others."""
+    others. They serve one question."""
 
     def __init__(self, found: Differing) -> None:
-        self.parts = [PathDraws.of(part) for part in found]
-        self.rho = sum((part.rho for part in self.parts), Fraction(0))
-        self._composition = _composition(found, tuple(part.dearest for part in self.parts))
-        self._nodes: list[SharedQuadrature] = []
+        self._parts = _parts(found)
+        self.rho = self._parts.rho
         self._lines: list[_Line] = []
 
     def highest(self, eps: Fraction, but: Sequence[At] = ()) -> tuple[float, At]:
@@ -181,13 +198,14 @@ class _Bounds:
         return min(near, key=lambda line: abs(line.centre - eps))
 
     def _made(self, eps: Fraction) -> _Line:
-        """A new line, with the nodes of another line if they serve this one."""
-        at = saddle(self._composition, float(eps))
+        """A new line, with the nodes of its period and its tau, both rounded up."""
+        at, known = saddle(self._parts.dearest, float(eps)), self._parts.nodes
         least = period(float(self.rho), float(eps), at)
         tau = 39 + max(0.0, log(sqrt(2 * pi) * at.width * (at.c + 1)))
-        if not self._nodes or least > self._nodes[0].period or tau > self._nodes[0].tau:
-            self._nodes = of_all(self.parts, least * Fraction(5, 4), tau + 2)
-        return _Line(eps, at, [LineSums(at.c, nodes) for nodes in self._nodes])
+        key = Fraction(short(float(least), PERIOD_BITS)), TAUS * ceil(tau / TAUS)
+        if key not in known:
+            known[key] = of_all(self._parts.draws, *key)
+        return _Line(eps, at, [LineSums(at.c, nodes) for nodes in known[key]])
 
 
 @dataclass(frozen=True)

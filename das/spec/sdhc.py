@@ -281,8 +281,8 @@ class SdhcSpec(Specification):
         .. math:: m - \min(c, k) \le \max(m - c, n - \min(\tau, n))
                   \le \max(0, n - \min(c, \tau)),
 
-        which n children reach. All entries of x and y are 0 or more: they differ by no more than
-        that in sum of one sign, and in one answer where there is one.
+        which n children reach. All entries of x and y are 0 or more. So what x has above y is at most
+        that in sum, and so is what y has above x.
 
         Two addresses may change the same answers, by twice as much; that is less than twice the
         square that PHSafe states: :math:`8\tau^2 \le 2 (2\tau + 2)^2`."""
@@ -310,7 +310,7 @@ class SdhcSpec(Specification):
         self, draws: Sequence[PlannedMeasurement], relation: Relation | None = None
     ) -> Moves:
         """What differs. All is ``shifted``, by 1 too: both of two changes can raise one answer, as
-        unit records change. So nobody may take it for records of which one goes and one comes."""
+        unit records change. So two changes are not one record that goes and one that comes."""
         counts: Counter[tuple[Mechanism, Fraction]] = Counter()
         shifted: Counter[tuple[Fraction, int]] = Counter()
         for d in draws:

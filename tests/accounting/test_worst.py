@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import exp
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from das.accounting import curve, delta, epsilon, shared_quadrature, worst
+from das.accounting import (
+    curve,
+    delta,
+    epsilon,
+    guarantee,
+    periodic_peaks,
+    shared_quadrature,
+    worst,
+)
 from das.accounting.draws import Composition, Differing, Moves, changed, composed, count
 from das.accounting.guarantee import combine, epsilons
 from das.accounting.profile import PrivacyProfile, worst_epsilon
@@ -239,8 +247,81 @@ def chain(levels: tuple[str, ...]) -> Spine:
 def test_a_tree_of_only_children_has_one_path_which_needs_no_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worst, "_bounds", None)
+    monkeypatch.setattr(worst, "_Bounds", None)
     tree = MeasuredSpine.bypassed(chain(LEVELS), np.arange(1))
     levels = {level: Fraction(1, 4) for level in LEVELS}
     plan = plan_of(Fraction(1), levels, {"q": Fraction(1)}, tree.paths, Neighbours.BOUNDED)
     assert epsilon(plan, D) == epsilon([(Fraction(1), 2)], D)
+
+
+# --- one value for one question
+
+
+@pytest.fixture(scope="module")
+def fair() -> dict[str, Plan]:
+    """Its nodes are many at some periods."""
+    text = CONFIG.with_name("pl94-2010-fair.toml").read_text(encoding="utf-8")
+    return {u.name: u.plan for u in parse(text, where="c").universes}
+
+
+QUESTIONS = tuple(
+    (name, what, at)
+    for name, eps in (("persons", "16.4"), ("housing", "2.3"), ("both", "16.7"))
+    for what, each in (("epsilon", ("1e-2", "1e-3", "1e-10", "1e-30")), ("delta", (eps, "9")))
+    for at in each
+)
+_ALONE: dict[tuple[str, str, str], tuple[float, float]] = {}
+#: The process's own memory, not what tests share on disk.
+REMEMBERED = guarantee.worst_epsilon
+
+
+def forget() -> None:
+    for kept in (worst._parts, REMEMBERED, periodic_peaks._known):
+        kept.cache_clear()
+
+
+def answered(plans: dict[str, Plan], name: str, what: str, at: str) -> tuple[float, float]:
+    if name == "both":
+        few = (plan.along(plan.paths[::4]) for plan in plans.values())
+        found = combine(changed(plan) for plan in few)
+        if what == "epsilon":
+            return ends(REMEMBERED(found, Fraction(at)))
+        most = worst.log_delta(found, Fraction(at), lambda c: tuple(log(x) for x in delta(c, at)))  # type: ignore[arg-type, return-value]
+        return ends(most)
+    if what == "delta":
+        return delta(plans[name], at)
+    return ends(REMEMBERED(changed(plans[name]), Fraction(at)))
+
+
+def ends(at: worst.WorstLoss) -> tuple[float, float]:
+    return at.low, at.high
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.sampled_from(QUESTIONS), min_size=2, max_size=4, unique=True))
+@example([("persons", "epsilon", "1e-2"), ("persons", "epsilon", "1e-10")])
+@example([("both", "epsilon", "1e-3"), ("both", "epsilon", "1e-10")])
+def test_an_answer_is_that_of_its_question_whatever_was_asked_before(
+    fair: dict[str, Plan], questions: list[tuple[str, str, str]]
+) -> None:
+    for question in questions:
+        if question not in _ALONE:
+            forget()
+            _ALONE[question] = answered(fair, *question)
+    forget()
+    assert [answered(fair, *q) for q in questions] == [_ALONE[q] for q in questions]
+
+
+def test_epsilon_of_the_packaged_persons_is_narrow_at_every_usual_delta(
+    fair: dict[str, Plan],
+) -> None:
+    found = changed(fair["persons"])
+    for k in (2, 3, 5, 10, 20, 30):
+        at = worst_epsilon(found, Fraction(1, 10**k))
+        assert at.high - at.low < 1e-7, k
+
+
+def test_a_curve_is_its_epsilons(fair: dict[str, Plan]) -> None:
+    one = fair["persons"].along(fair["persons"].paths[:1])
+    deltas = ["1e-30", "1e-10", "2e-10", "1e-5", "1e-10"]
+    assert curve(one, deltas) == [epsilon(one, d) for d in deltas]
