@@ -31,6 +31,7 @@ from functools import cached_property, reduce
 from itertools import combinations_with_replacement, product
 from math import gcd, lcm, prod
 
+from das.accounting.zcdp import countable
 from das.errors import PrivacyError
 from das.model.budget import Neighbours, PlannedMeasurement, UnitPath, check_covered, seen, through
 from das.model.ledger import Event, Ledger
@@ -362,4 +363,5 @@ def _pair(pair: tuple[Fraction, int]) -> tuple[Fraction, int]:
         raise ValueError(f"sigma_sq must be positive, not {sigma_sq}")
     if n < 1:
         raise ValueError(f"the number of draws must be at least 1, not {n}")
+    countable(sigma_sq, "sigma_sq")
     return Fraction(sigma_sq), n

@@ -23,6 +23,8 @@ from pydantic import (
     WrapSerializer,
 )
 
+from das.accounting.zcdp import LARGEST
+
 _NUMBER = r"[0-9]{1,2000}(/[0-9]{1,2000})?"
 _POWER = r"1e-[0-9]{1,4}"
 
@@ -59,6 +61,12 @@ def _positive(value: Fraction) -> Fraction:
     return value
 
 
+def _countable(value: Fraction) -> Fraction:
+    if not 1 / LARGEST <= value <= LARGEST:
+        raise ValueError("this is not between 1e-100 and 1e100")
+    return value
+
+
 def _schema(pattern: str, says: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": f"^({pattern})$", "description": says})
 
@@ -66,7 +74,7 @@ def _schema(pattern: str, says: str) -> WithJsonSchema:
 StatedFraction = Annotated[
     Fraction, PlainValidator(_exact), PlainSerializer(str), _schema(_NUMBER, "an exact fraction")
 ]
-Positive = Annotated[StatedFraction, AfterValidator(_positive)]
+Positive = Annotated[StatedFraction, AfterValidator(_positive), AfterValidator(_countable)]
 Delta = Annotated[
     Fraction,
     PlainValidator(_delta),

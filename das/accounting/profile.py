@@ -44,6 +44,8 @@ METHODS = ("pld", "zcdp-tight", "zcdp-bun-steinke")
 #: Beyond this rho, losses are too far apart for the sums here, and no epsilon protects anybody.
 #: Intervals then run from 0 to the tight conversion.
 MOST_RHO = 5000
+#: No smaller delta is sought.
+LEAST = 1e-300
 #: How much farther a step of Newton's method goes, so that the sign changes.
 BEYOND = 1.01
 #: If an end is farther from the root than this part of the root, the search also tries nearer
@@ -319,10 +321,12 @@ def delta(
     if method != "pld":
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
     found = changed(draws)
-    if (rho := sum((part.rho for part in found), Fraction(0))) > MOST_RHO:
-        return 0.0, tight_delta(rho, eps)
-    if rho == 0:
-        return 0.0, 0.0
+    rho = sum((part.rho for part in found), Fraction(0))
+    most = tight_delta(rho, eps)
+    if rho > MOST_RHO or rho == 0:
+        return 0.0, most
+    if most < LEAST / 10:
+        return 0.0, LEAST
 
     def exactly(composition: Composition) -> Interval:
         at = PrivacyProfile(composition, certify).proved(eps)

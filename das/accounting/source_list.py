@@ -22,7 +22,7 @@ from das.accounting.sources import PrivacySource, RecordLoss
 from das.errors import SpecError
 
 FORMAT = "das-sources/1"
-AtLeastOne = Annotated[int, Field(ge=1)]
+AtLeastOne = Annotated[int, Field(ge=1, le=10**9)]
 
 
 class StatedDraws(Section):

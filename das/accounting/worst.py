@@ -153,7 +153,7 @@ def _composition(found: Differing, at: At) -> Composition:
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _SharedParts:
     """What all questions about the same changes share. Nodes are those of their key, a period and a
     tau, whoever asks first."""
 
@@ -164,10 +164,10 @@ class _Parts:
 
 
 @lru_cache(maxsize=16)
-def _parts(found: Differing) -> _Parts:
+def _parts(found: Differing) -> _SharedParts:
     draws = [PathDraws.of(part) for part in found]
     rho = sum((part.rho for part in draws), Fraction(0))
-    return _Parts(draws, rho, _composition(found, tuple(part.dearest for part in draws)), {})
+    return _SharedParts(draws, rho, _composition(found, tuple(part.dearest for part in draws)), {})
 
 
 class _Bounds:

@@ -22,20 +22,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import exp, log, log1p, sqrt
+from math import exp, log, log1p, log10, sqrt
+
+from das.errors import SpecError
 
 Rational = Fraction | int
+#: Beyond this number, and below its inverse, floats do not carry the sums of an account.
+LARGEST = Fraction(10**100)
+
+
+def countable(value: Rational, name: str) -> float:
+    """``value`` as a float: 0, or between 1e-100 and 1e100. Raises :class:`SpecError` for others."""
+    if value != 0 and not 1 / LARGEST <= value <= LARGEST:
+        said = str(value)
+        if isinstance(value, Fraction | int) and value > 0:
+            above, below = Fraction(value).as_integer_ratio()
+            said = f"about 1e{round(log10(above) - log10(below))}"
+        raise SpecError(f"this is {said}, not between 1e-100 and 1e100", where=name)
+    return float(value)
 
 
 def _checked(rho: Rational, delta: Rational) -> tuple[float, float]:
     if rho < 0:
         raise ValueError(f"rho is {rho}, not >= 0")
+    r = countable(rho, "rho")
     if not 0 < delta < 1:
         raise ValueError(f"delta is {delta}, not between 0 and 1")
     d = Fraction(delta)
     if d > Fraction(1, 2):  # the difference of two logarithms would be rounding error near 1
-        return float(rho), -log1p(-float(1 - d))
-    return float(rho), log(d.denominator) - log(d.numerator)
+        return r, -log1p(-float(1 - d))
+    return r, log(d.denominator) - log(d.numerator)
 
 
 def bun_steinke(rho: Rational, delta: Rational) -> float:
@@ -72,21 +88,21 @@ def bun_steinke_delta(rho: Rational, epsilon: Rational) -> float:
     """The inverse of :func:`bun_steinke`: exp(-(epsilon - rho)^2 / 4 rho), and 1 up to epsilon =
     rho.
     """
-    if rho == 0:
+    if (r := countable(rho, "rho")) == 0:
         return 0.0
-    return exp(-(max(0.0, float(epsilon - rho)) ** 2) / (4 * float(rho)))
+    return exp(-(max(0.0, countable(epsilon, "epsilon") - r) ** 2) / (4 * r))
 
 
 def tight_delta(rho: Rational, epsilon: Rational) -> float:
     r"""Delta at ``epsilon``: :math:`\inf_{\alpha > 1} e^{(\alpha - 1)(\alpha\rho - \varepsilon)} (1
     - 1/\alpha)^\alpha/(\alpha - 1)`, the inverse of :func:`tight` (Canonne, Kamath and Steinke
     2020, corollary 13)."""
-    if rho == 0:
+    if (r := countable(rho, "rho")) == 0:
         return 0.0
-    r, e = float(rho), float(epsilon)
+    e = countable(epsilon, "epsilon")
     near = max(e - r, 0.0) / (2 * r) + 1 / sqrt(2 * r)
     beta = _zero(lambda b: (1 + 2 * b) * r - e - log1p(1 / b), near * 1e-6, near * 1e6)  # alpha - 1
-    return min(1.0, exp(beta * ((1 + beta) * r - e) - (1 + beta) * log1p(1 / beta) - log(beta)))
+    return exp(min(0.0, beta * ((1 + beta) * r - e) - (1 + beta) * log1p(1 / beta) - log(beta)))
 
 
 def _zero(increasing: Callable[[float], float], low: float, high: float) -> float:
@@ -105,4 +121,4 @@ def implied(rho: Rational) -> float:
     """sqrt(2 rho): the epsilon of a pure mechanism with the same rho (Kazan and Reiter 2022,
     section 2).
     """
-    return sqrt(2 * float(rho))
+    return sqrt(2 * countable(rho, "rho"))

@@ -5,7 +5,8 @@ published.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import sqrt
+from math import inf, nan, sqrt
+from typing import Any
 
 import mpmath
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from das.accounting import bun_steinke, implied, tight
+from das.accounting import bun_steinke, delta, epsilon, implied, tight
+from das.accounting.zcdp import bun_steinke_delta, tight_delta
+from das.errors import SpecError
 from tests.oracles import as_mpf
 
 PERSONS, UNITS = Fraction(293764, 114921), Fraction(11417641, 152349649)
@@ -172,3 +175,40 @@ def test_the_minimum_is_one(rho: Fraction, delta: Fraction) -> None:
             bound(beta * (1 + s)) >= bound(beta) for s in (mpmath.mpf("1e-3"), mpmath.mpf("-1e-3"))
         )
         assert abs(tight(rho, delta) - least) <= mpmath.mpf("1e-12") * max(least, r)
+
+
+@pytest.mark.parametrize("value", [Fraction(10) ** 400, Fraction(1, 10**400), inf, nan])
+def test_a_number_that_floats_do_not_carry_is_refused_in_words(value: Fraction) -> None:
+    for asked in (
+        lambda: tight(value, DELTA),
+        lambda: bun_steinke(value, DELTA),
+        lambda: implied(value),
+        lambda: tight_delta(value, 1),
+        lambda: bun_steinke_delta(value, 1),
+    ):
+        with pytest.raises(SpecError, match="not between 1e-100 and 1e100"):
+            asked()
+
+
+@pytest.mark.parametrize("sigma_sq", [Fraction(10) ** 400, Fraction(1, 10**400)])
+@pytest.mark.parametrize("method", ["pld", "zcdp-tight", "zcdp-bun-steinke"])
+def test_a_variance_that_floats_do_not_carry_is_refused_in_words(
+    sigma_sq: Fraction, method: Any
+) -> None:
+    for asked in (epsilon, delta):
+        with pytest.raises(SpecError, match="not between 1e-100 and 1e100"):
+            asked([(sigma_sq, 1), (Fraction(4), 1)], Fraction(1, 10), method)
+    with pytest.raises(TypeError, match="must be a Fraction"):
+        epsilon([(inf, 1)], DELTA)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("power", [-99, -30, -14, 30, 99])
+def test_what_floats_carry_has_a_loss(power: int) -> None:
+    draws = [(Fraction(10) ** power, 1)]
+    for method in ("zcdp-tight", "zcdp-bun-steinke"):
+        assert 0 <= delta(draws, 1, method) <= 1  # type: ignore[arg-type]
+        assert epsilon(draws, DELTA, method) >= 0  # type: ignore[arg-type]
+    low, high = epsilon(draws, DELTA)
+    assert 0 <= low <= high
+    least, most = delta(draws, 1)
+    assert 0 <= least <= most <= 1

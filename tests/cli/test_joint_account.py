@@ -202,3 +202,36 @@ def test_what_cannot_be_accounted_for_is_refused(
     assert "Traceback" not in err
     for word in words:
         assert word in err, err
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rho": "1" + "0" * 400},
+        {"rho": "1/1" + "0" * 400},
+        {"rho": "inf"},
+        {"rho": "5" + "0" * 399, "draws": [{"sigma_sq": "1/1" + "0" * 400, "answers": 1}]},
+        {"rho": "1/2" + "0" * 400, "draws": [{"sigma_sq": "1" + "0" * 400, "answers": 1}]},
+        {"rho": "5" + "0" * 399, "draws": [{"sigma_sq": "1", "answers": 10**400}]},
+        {"rho": "1" + "0" * 99},
+        {
+            "unit": "person-and-household",
+            "rho": "1",
+            "multiples": {"replaced": 10**400, "moved": 4, "household": 4},
+        },
+    ],
+)
+def test_a_number_that_floats_do_not_carry_is_refused(
+    given: dict[str, Any], commands: Commands, tmp_path: Path
+) -> None:
+    source = {"name": "s", "publication": "p", "unit": "person", "neighbours": "unbounded"}
+    source |= {"from": "here"} | given
+    path = tmp_path / "list.json"
+    # the last but one is carried itself; of a household of 1000 it is not
+    more = ("--persons", "1000") if given["rho"] == "1" + "0" * 99 else ()
+    text = {"format": "das-sources/1", "name": "t", "sources": [source]}
+    path.write_text(json.dumps(text), encoding="utf-8")
+    code, out, err = commands.named("account")(str(path), *more)
+    assert (code, out) == (2, ""), err
+    assert "Traceback" not in err
+    assert "rho" in err or "answers" in err or "multiples" in err
