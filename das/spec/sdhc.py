@@ -269,9 +269,28 @@ class SdhcSpec(Specification):
         An address adds x before and y after, with at most tau rows each, whatever changes there. So
         for a person or a household replaced :math:`\|x - y\|^2 \le 2\tau^2`, and 2 for
         denominators, as with the relation *household*; PHSafe states more. A household of n persons
-        has at most min(tau, n) rows.
+        has at most min(tau, n) rows. Two addresses may change the same answers, by twice as much;
+        that is less than twice the square that PHSafe states: :math:`8\tau^2 \le 2 (2\tau + 2)^2`."""
+        part = self.sdhc
+        found = reach(table, group, self.tau, part.mode, part.relation)
+        assert found is not None
+        if relation is None:
+            return found
+        if part.mode == PHSAFE:
+            return Reach(found.answers * (2 if relation.moved else 1), found.by)
+        if relation.whole or (relation.same_total and not relation.moved):
+            everybody = table == untruncated(part.mode, part.relation) and group == "*"
+            if everybody or table in LEFT_OUT:
+                found = self._by_person(table, relation)
+            elif (rows := reach(table, group, self.tau, TIGHT, HOUSEHOLD)) is not None:
+                most = relation.persons if relation.whole else rows.by
+                found = Reach(rows.answers, min(rows.by, most))
+        return Reach(found.answers, found.by * (2 if relation.moved else 1))
 
-        *Counted by person*: those whom tables leave out, and everybody where nobody is left out.
+    def _by_person(self, table: str, relation: Relation) -> Reach:
+        r"""Of what counts persons one by one: those whom tables leave out, and everybody where
+        nobody is left out.
+
         One person more adds 1 to one answer, or none, and takes from none. So one replaced changes
         one answer by -1 and one by 1, or a single answer by 1. Of n persons min(tau, n) are kept,
         and at most max(0, n - tau) are left out. Let m of the n be children, k of them kept, and c
@@ -282,29 +301,11 @@ class SdhcSpec(Specification):
                   \le \max(0, n - \min(c, \tau)),
 
         which n children reach. All entries of x and y are 0 or more. So what x has above y is at most
-        that in sum, and so is what y has above x.
-
-        Two addresses may change the same answers, by twice as much; that is less than twice the
-        square that PHSafe states: :math:`8\tau^2 \le 2 (2\tau + 2)^2`."""
-        part, tau = self.sdhc, self.tau
-        found = reach(table, group, tau, part.mode, part.relation)
-        assert found is not None
-        if relation is None:
-            return found
-        if part.mode == PHSAFE:
-            return Reach(found.answers * (2 if relation.moved else 1), found.by)
-        whole, persons = relation.whole, relation.persons
-        if whole or (relation.same_total and not relation.moved):
-            everybody = table == untruncated(part.mode, part.relation) and group == "*"
-            if everybody or table in LEFT_OUT:
-                most = persons - {
-                    EXCESS: tau["PH7"],
-                    EXCESS_CHILDREN: min(tau["PH3"], tau["PH7"]),
-                }.get(table, 0)
-                found = Reach(len(TABLES[table].cells), max(0, most) if whole else 1)
-            elif (rows := reach(table, group, tau, TIGHT, HOUSEHOLD)) is not None:
-                found = Reach(rows.answers, min(rows.by, persons) if whole else rows.by)
-        return Reach(found.answers, found.by * (2 if relation.moved else 1))
+        that in sum, and so is what y has above x."""
+        kept = self.tau["PH7"]
+        counted = {EXCESS: kept, EXCESS_CHILDREN: min(self.tau["PH3"], kept)}.get(table, 0)
+        most = max(0, relation.persons - counted) if relation.whole else 1
+        return Reach(len(TABLES[table].cells), most)
 
     def _moves(
         self, draws: Sequence[PlannedMeasurement], relation: Relation | None = None

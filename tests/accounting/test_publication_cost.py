@@ -180,7 +180,8 @@ def test_two_persons_of_the_sdhc_can_raise_one_answer() -> None:
     spec = publication("sdhc").resolved(load_any(Path("sdhc-2020"), changes))
     assert isinstance(spec, SdhcSpec)
     draws = spec.universes[0].plan.measurements
-    assert {spec.reach_of(*d.query.split(" "), None).by for d in draws} == {1}
+    queries = [d.query.split(" ") for d in draws]
+    assert {spec.reach_of(table, group, None).by for table, group in queries} == {1}
     moved = spec._moves(draws, relations()[2])
     found = PublicationCost.of(spec.terms, {spec.name: draws})
     assert found.between(BOUNDED).rho == moved.rho == 4 * found.rho

@@ -206,8 +206,8 @@ def test_a_variance_that_floats_do_not_carry_is_refused_in_words(
 def test_what_floats_carry_has_a_loss(power: int) -> None:
     draws = [(Fraction(10) ** power, 1)]
     for method in ("zcdp-tight", "zcdp-bun-steinke"):
-        assert 0 <= delta(draws, 1, method) <= 1  # type: ignore[arg-type]
-        assert epsilon(draws, DELTA, method) >= 0  # type: ignore[arg-type]
+        assert 0 <= delta(draws, 1, method) <= 1
+        assert epsilon(draws, DELTA, method) >= 0
     low, high = epsilon(draws, DELTA)
     assert 0 <= low <= high
     least, most = delta(draws, 1)
