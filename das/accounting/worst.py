@@ -155,7 +155,7 @@ def _composition(found: Differing, at: At) -> Composition:
 @dataclass(frozen=True)
 class _SharedParts:
     """What all questions about the same changes share. Nodes are those of their key, a period and a
-    tau, whoever asks first."""
+    tau, for any question."""
 
     draws: list[PathDraws]
     rho: Fraction
