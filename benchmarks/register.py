@@ -39,7 +39,6 @@ from das.files.register import RegisterFile
 from das.files.run.ledger import LedgerFile
 from das.files.run.register_link import RegisterLink
 from das.files.run.run_directory import RunDirectory
-from das.model.budget import Neighbours
 from das.model.mechanism import RHO
 from das.truth.registering import RegisterOptions
 
@@ -186,7 +185,7 @@ class Trial:
         here.mkdir()
         path, witness = here / "register.jsonl", here / "elsewhere" / "head"
         cap = Cap(RHO, self.cost * room)
-        opening = Opening(f"{self.number}", cap, Neighbours.BOUNDED, "p", witness=str(witness))
+        opening = Opening(f"{self.number}", cap, "p", witness=str(witness))
         register.create(path, opening)
         return RegisterOptions(path), here
 
@@ -276,7 +275,11 @@ class Trial:
         done = {out for out, code in over.items() if code == DONE}
         for out in done:
             link = RegisterLink.read(RunDirectory(out))
-            if link is None or link.head is None or by_id.pop(link.run).spending.cost != self.cost:
+            if (
+                link is None
+                or link.head is None
+                or by_id.pop(link.run).spending.stated != self.cost
+            ):
                 raise RuntimeError(f"{out.name} is finished, and was lost")
             register.read(office.path).check_known(link.head, out)
         if any(RunDirectory(o).ledger.exists() for o, code in over.items() if code == REFUSED):

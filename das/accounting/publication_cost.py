@@ -1,166 +1,134 @@
-r"""What one publication costs a person, as an office's register keeps it.
+r"""What one publication costs, as an office's register keeps it: for the relation of its cap
+(:mod:`das.accounting.relations`), which names what differs between two populations.
 
-The cost is kept as the measurements that differ between neighbors, not as one number. Several
-publications are then composed exactly (:mod:`das.accounting.worst`). A statement gives its cost
-alone, so that only rho bounds it.
+One person, or one household, changes several records of a publication. What each change costs is
+computed as in a joint account (:mod:`das.accounting.sources`), where all changes are in the same
+answers: the most that can be. The cost is kept as the measurements that differ, not as one number.
+Several publications are then composed exactly (:mod:`das.accounting.worst`). Of some only a cost is
+known: rho (``alone``), or an epsilon that holds without a delta (``pure``), which is a rho of
+:math:`\varepsilon^2/2` (Bun and Steinke 2016, proposition 1.4).
 
-**Another relation.** A register has one relation. Between data sets in which one record is
-*replaced* (bounded) there are two steps of the relation *added or removed* (unbounded): from
-:math:`D` to :math:`D - x`, and on to :math:`D - x + y`. So what is stated for the second relation
-bounds the first:
-
-* Let each answer count records, so that one record moves each answer that it is in by 1. Then the
-  first step takes 1 from the answers of :math:`x`, the second adds 1 to those of :math:`y`. No
-  answer differs by more than 1, and those that differ are among those of either. So the two steps
-  are one composition, of the measurements of both: at most twice the cost.
-* If an answer can move by more than 1, or only rho is known, the two moves can add up in one
-  answer. The distance of the answers at most doubles, and rho with Gaussian noise is proportional
-  to its square: at most four times rho. (For any mechanism: Bun and Steinke 2016, proposition 1.9.)
-  So it is in the S-DHC, where a unit record changes with its person: both steps can raise one answer.
-* Pure epsilon adds up: twice.
-
-Nothing follows in the other direction. Replacing a record leaves the number of records alone, which
-may be published exactly, so a bounded statement is refused in an unbounded register.
-
-**Another currency.** Pure epsilon is zCDP of :math:`\rho = \varepsilon^2/2` (Bun and Steinke 2016,
-proposition 1.4)."""
+**Refused.** A publication of bounded neighbors protects a record that is *replaced*. Replacing a
+record leaves the number of records alone, which may be published exactly. So nothing follows for a
+record that comes or goes."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import Any
 
-from das.accounting.document import Account
-from das.accounting.draws import Differing, Moves
-from das.accounting.guarantee import combine, cost
-from das.accounting.statement import Terms
+from das.accounting.draws import Differing, Moves, count
+from das.accounting.guarantee import combine
+from das.accounting.relations import ADDED, Relation
+from das.accounting.sources import PrivacySource
 from das.errors import RegisterError
-from das.model.budget import Neighbours, PlannedMeasurement
-from das.model.mechanism import EPSILON, RHO
+from das.model.budget import Neighbours
 from das.model.mechanisms import MECHANISMS
 
-#: More changes than this of one universe are not paired with each other: rho alone bounds a pair.
-MOST_MOVES = 64
+#: More changes than this of one source are bounded by rho alone: nobody wants to keep them.
+MOST_MOVES = 5_000
+_COSTS = ("sources", "alone", "pure")
 
 
 @dataclass(frozen=True)
 class PublicationCost:
-    """The measurements of a publication that differ between ``neighbours``, by universe; all of
-    them cost the ``currency``. ``alone`` has what is known only by its cost.
+    """The measurements that differ, by source, where they are known; else rho ``alone``, or ``pure``
+    epsilon. ``stated`` is the rho that the publication states, between its own ``neighbours``.
     """
 
-    currency: str
-    neighbours: Neighbours
+    neighbours: str
+    stated: Fraction
     parts: Mapping[str, Differing] = field(default_factory=dict)
     alone: Mapping[str, Fraction] = field(default_factory=dict)
+    pure: Mapping[str, Fraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.cost <= 0 or any(c <= 0 for c in self.alone.values()):
+        if self.rho <= 0 or any(c <= 0 for c in (*self.alone.values(), *self.pure.values())):
             raise ValueError("it costs nothing")
 
     @staticmethod
-    def of(terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> PublicationCost:
-        """Of a plan or a ledger, by universe; a universe without measurements is left out."""
-        parts = terms.differing({u: ds for u, ds in draws.items() if ds})
-        bare = {u: tuple(replace(m, names=()) for m in found) for u, found in parts.items()}
-        return PublicationCost(terms.mechanism.currency, terms.neighbours, bare)
-
-    @staticmethod
-    def stated(account: Account) -> PublicationCost:
-        """Of a statement: by the costs that it states, and no more is known."""
-        mechanism = MECHANISMS[account.mechanism]
-        totals = {u: c for u, c in account.totals.items() if u != "total"}
-        if sum(totals.values(), Fraction(0)) != account.total:
-            totals = {"total": account.total}
-        neighbours = Neighbours(account.neighbours)
-        return PublicationCost(mechanism.currency, neighbours, alone=totals)
+    def of(sources: Iterable[PrivacySource], relation: Relation) -> PublicationCost:
+        """What a relation costs in the sources of a publication. Raises :class:`RegisterError`
+        where one states nothing that bounds it."""
+        parts: dict[str, Differing] = {}
+        alone, pure = dict[str, Fraction](), dict[str, Fraction]()
+        given = list(sources)
+        for s in given:
+            bounded = s.neighbours == Neighbours.BOUNDED.value
+            if bounded and relation.changed[s.unit].verb == ADDED:
+                raise RegisterError(
+                    "its guarantee is for records that are replaced (bounded), and the cap of this"
+                    " register is for persons who are added or removed: nothing follows",
+                    where=s.name,
+                    remedy="enter it in a register of another relation (das register init)",
+                )
+            change = s.change(relation)
+            found = change.differing(most=True)
+            if change.pure is not None:
+                pure[s.name] = pure.get(s.name, Fraction(0)) + change.pure
+            elif found is not None and count(found) <= MOST_MOVES:
+                parts[s.name] = (*parts.get(s.name, ()), *found)
+            else:
+                alone[s.name] = alone.get(s.name, Fraction(0)) + change.rho(most=True)
+        stated = sum((s.stated for s in given), Fraction(0))
+        neighbours = " and ".join(sorted({s.neighbours for s in given}))
+        return PublicationCost(neighbours, stated, parts, alone, pure)
 
     @cached_property
-    def cost(self) -> Fraction:
-        """The exact total over universes: of one record of each."""
-        return sum(self.by_universe.values(), Fraction(0))
-
-    @cached_property
-    def by_universe(self) -> dict[str, Fraction]:
-        out = defaultdict(Fraction, self.alone)
-        for u, found in self.parts.items():
-            out[u] += cost(self.currency, found)
-        return dict(out)
-
-    @property
     def rho(self) -> Fraction:
         """The zCDP of all of it."""
-        return self.cost if self.currency == RHO else self.cost**2 / 2
+        pure = sum((e * e / 2 for e in self.pure.values()), Fraction(0))
+        return self.gaussian + pure
+
+    @cached_property
+    def gaussian(self) -> Fraction:
+        """The zCDP of what is not pure."""
+        known = sum((m.rho for m in self.differing), Fraction(0))
+        return known + sum(self.alone.values(), Fraction(0))
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What of it needs no delta."""
+        return sum(self.pure.values(), Fraction(0))
+
+    @cached_property
+    def text(self) -> str:
+        """Equal for equal costs."""
+        same = self.to_json()
+        return json.dumps([sorted(map(json.dumps, same[k].values())) for k in _COSTS])
 
     @property
     def differing(self) -> Differing:
-        """What is known of all universes together, of Gaussian noise."""
-        return combine(self.parts.values()) if self.currency == RHO else ()
-
-    @property
-    def composes(self) -> bool:
-        """Whether :attr:`differing` is all of it, for Gaussian noise."""
-        return not self.alone
-
-    @property
-    def pure(self) -> Fraction:
-        """Epsilon that holds with a delta of 0."""
-        return self.cost if self.currency == EPSILON else Fraction(0)
-
-    def between(self, neighbours: Neighbours) -> PublicationCost:
-        """The same for another relation; see the module. Raises :class:`RegisterError`."""
-        if neighbours is self.neighbours:
-            return self
-        if neighbours is Neighbours.UNBOUNDED:
-            raise RegisterError(
-                "its guarantee is for records that are replaced (bounded), and this register"
-                " counts records that are added or removed (unbounded): nothing follows",
-                where="neighbours",
-                remedy="enter it in a register of bounded neighbors (das register init)",
-            )
-        parts: dict[str, Differing] = {}
-        alone = defaultdict(Fraction, {u: self._meeting * c for u, c in self.alone.items()})
-        for u, moves in ((u, m) for u, found in self.parts.items() for m in found):
-            if self.currency == RHO and not moves.shifts and len(moves.moves) <= MOST_MOVES:
-                parts[u] = (*parts.get(u, ()), _replaced(moves))
-            else:
-                alone[u] += (self._meeting if moves.shifts else 2) * moves.cost
-        return PublicationCost(self.currency, neighbours, parts, dict(alone))
-
-    @property
-    def _meeting(self) -> int:
-        """How many times as much two changes cost that may meet in one answer."""
-        return 2 if self.currency == EPSILON else 4
+        """What is known of all sources together, of Gaussian noise; without :attr:`alone`."""
+        return combine(self.parts.values())
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "neighbours": self.neighbours.value,
-            "currency": self.currency,
-            "cost": str(self.cost),
-            "universes": {u: [_moves_json(m) for m in found] for u, found in self.parts.items()},
+            "neighbours": self.neighbours,
+            "stated": str(self.stated),
+            "rho": str(self.rho),
+            "sources": {u: [_moves_json(m) for m in found] for u, found in self.parts.items()},
             "alone": {u: str(c) for u, c in self.alone.items()},
+            "pure": {u: str(c) for u, c in self.pure.items()},
         }
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> PublicationCost:
         """Raises ``ValueError``, ``KeyError`` or ``TypeError`` for what is none."""
-        parts = {u: tuple(map(_moves, found)) for u, found in value["universes"].items()}
-        alone = {u: _positive(c) for u, c in value["alone"].items()}
-        out = PublicationCost(value["currency"], Neighbours(value["neighbours"]), parts, alone)
-        if str(out.cost) != value["cost"] or set(value) != set(out.to_json()):
+        out = PublicationCost(
+            str(value["neighbours"]),
+            _positive(value["stated"]),
+            {u: tuple(map(_moves, found)) for u, found in value["sources"].items()},
+            {u: _positive(c) for u, c in value["alone"].items()},
+            {u: _positive(c) for u, c in value["pure"].items()},
+        )
+        if str(out.rho) != value["rho"] or set(value) != set(out.to_json()):
             raise ValueError("its cost is not that of its measurements")
         return out
-
-
-def _replaced(moves: Moves) -> Moves:
-    """What differs if one record goes and another comes, and no answer differs by more than 1."""
-    pairs = combinations_with_replacement(moves.moves, 2)
-    return replace(moves, moves=tuple(tuple(sorted(a + b)) for a, b in pairs))
 
 
 def _moves_json(moves: Moves) -> dict[str, Any]:

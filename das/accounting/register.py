@@ -3,15 +3,24 @@ r"""An office's register: everything that was spent on the records of its popula
 A register is the fold of its lines (:meth:`Register.after`), which only ever grow. Here is what they
 mean; :mod:`das.files.register` keeps them.
 
-**Who is in several populations.** A line names a population, such as ``us-2020``. Two that are
-declared disjoint have nobody in common; otherwise one person may be in both, and costs add up. So
-one person is, at worst, in a set of populations without a disjoint pair. What is spent is the
-most that any such set costs. To look at the largest sets is enough, because costs are positive.
+**The cap** names a relation (:mod:`das.accounting.relations`): what differs between two populations,
+such as one person who has moved. It is a rho, or an epsilon at a delta. Rho adds up exactly (Bun and
+Steinke 2016, lemma 1.7), and a cap is reached exactly at equality. Epsilon is composed over all
+measurements (:mod:`das.accounting.worst`), and what counts is the upper end of the interval that
+holds it; pure epsilon is added to that. An entry whose cost alone is known is bounded by its rho.
 
-**The cap.** It is a rho, or an epsilon at a delta. Rho adds up exactly (Bun and Steinke 2016, lemma
-1.7), and a cap is reached exactly at equality. Epsilon is composed over all measurements
-(:mod:`das.accounting.worst`), and what counts is the upper end of the interval that holds it; pure
-epsilon is added to that. An entry whose cost alone is known is bounded by its rho.
+**Who is in several populations.** A line names a population, such as ``us-2020``. Two that are
+declared disjoint have nobody in common; otherwise one person may be in both, and costs add up. What
+is spent is the most that any set without a disjoint pair costs (:mod:`das.accounting.populations`).
+
+**Every draw has a name** (``begun``). Before a run draws a stage, its register has a line with the
+name of that draw (:mod:`das.truth.registering`). A stage never has more names than its entries pay
+for. An entry can be given up (``void``) as long as its run has no such line. A run that was given up
+gets none any more. So there is no order of lines in which a draw has a name and is not counted:
+
+* a name after ``void``, ``void`` after a name, and a name beyond what was entered are no lines of a
+  register: nobody adds them, and a reader refuses the first;
+* ``entries`` and names only grow, and ``void`` takes back only what has no names.
 
 **Decided in view of earlier results.** An office may choose the next budget by what it has
 published. Rho still adds up then (Feldman and Zrnic 2021). An epsilon that is composed exactly is
@@ -19,7 +28,7 @@ proved for publications whose noise does not depend on earlier results."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -27,18 +36,21 @@ from typing import Any
 
 from das.accounting.fields import decimal
 from das.accounting.guarantee import combine, worst_epsilon
+from das.accounting.populations import Dearest, JointSet, PopulationNames, alone
 from das.accounting.publication_cost import PublicationCost
+from das.accounting.relations import PERSONS, Relation, relations
 from das.accounting.zcdp import no_more
 from das.errors import RegisterError, SpecError
-from das.model.budget import Neighbours
 from das.model.exact import exact
 from das.model.mechanism import EPSILON, RHO
 
-FORMAT = "das-register/1"
+FORMAT = "das-register/2"
 #: What an entry is of.
 KINDS = ("run", "release", "statement", "configuration")
 #: A level of a universe, as ``universe:level``, and how often it is drawn.
 Times = Mapping[str, int]
+#: The names of the draws of a run, by level.
+DrawNames = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -67,34 +79,37 @@ class Cap:
             return Fraction(0)
         if self.delta is None:
             return sum((s.rho for s in spendings), Fraction(0))
-        pure = sum((s.pure for s in spendings), Fraction(0))
+        pure = sum((s.epsilon for s in spendings), Fraction(0))
+        if any(s.alone for s in spendings):
+            return self.bound(sum((s.gaussian for s in spendings), Fraction(0)), pure)
         found = combine(s.differing for s in spendings)
-        gaussian = [s for s in spendings if not s.pure]
-        if not all(s.composes for s in gaussian):
-            return pure + Fraction(no_more(sum((s.rho for s in gaussian), Fraction(0)), self.delta))
         return pure + (Fraction(worst_epsilon(found, self.delta).high) if found else 0)
 
-    def holds(self, spendings: Sequence[PublicationCost]) -> bool:
-        """Whether these are within it. By rho alone, where that is enough."""
-        if self.delta is not None:
-            pure = sum((s.pure for s in spendings), Fraction(0))
-            rho = sum((s.rho for s in spendings if not s.pure), Fraction(0))
-            if Fraction(no_more(rho, self.delta)) + pure <= self.most:
-                return True
-        return self.spent(spendings) <= self.most
+    def bound(self, rho: Fraction, pure: Fraction) -> Fraction:
+        """What these cost at most, by rho alone."""
+        return rho if self.delta is None else pure + Fraction(no_more(rho, self.delta))
 
 
 @dataclass(frozen=True)
 class Opening:
-    """The first line: the name of the register, its cap and its relation, the population of entries
-    that name none, and where the ``witness`` of its head is."""
+    """The first line. The cap is for the relation that is ``named``, with the most ``persons`` of a
+    household. Entries that name no ``population`` are of this one. The ``witness`` has the head."""
 
     id: str
     cap: Cap
-    neighbours: Neighbours
     population: str
+    named: str = "replaced"
+    persons: int = PERSONS
     disjoint: tuple[tuple[str, str], ...] = ()
     witness: str | None = None
+
+    @cached_property
+    def relation(self) -> Relation:
+        """What differs between two populations. Raises ``ValueError`` for a name of none."""
+        found = {r.name: r for r in relations(self.persons)}
+        if self.named not in found or type(self.persons) is not int or self.persons < 1:
+            raise ValueError(f"{self.named!r} is no relation: {', '.join(found)}")
+        return found[self.named]
 
     def to_json(self) -> dict[str, Any]:
         delta = {} if self.cap.delta is None else {"delta": str(self.cap.delta)}
@@ -102,7 +117,8 @@ class Opening:
             "format": FORMAT,
             "id": self.id,
             "cap": {self.cap.currency: str(self.cap.most)} | delta,
-            "neighbours": self.neighbours.value,
+            "relation": self.relation.name,
+            "persons": self.persons,
             "population": self.population,
             "disjoint": [list(pair) for pair in self.disjoint],
             "witness": self.witness,
@@ -118,8 +134,9 @@ class Opening:
         out = Opening(
             _text(value["id"]),
             Cap(currency, exact(most), delta),
-            Neighbours(value["neighbours"]),
             _text(value["population"]),
+            _text(value["relation"]),
+            value["persons"],
             tuple((_text(a), _text(b)) for a, b in value["disjoint"]),
             None if value["witness"] is None else _text(value["witness"]),
         )
@@ -183,15 +200,26 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """The most that one person has cost, in the currency of the cap, and the populations of that
+    person. If not ``exact``, nobody costs more."""
+
+    cost: Fraction
+    populations: PopulationNames
+    exact: bool
+
+
+@dataclass(frozen=True)
 class Register:
     """What the lines of a register say. ``entries`` are by the number of their line, ``void`` those
-    of runs that gave up before any output, ``disjoint`` pairs of populations, ``signed`` the
-    signatures."""
+    of runs that gave up before their first draw. ``begun`` has the names of the draws of each run,
+    ``disjoint`` pairs of populations, ``signed`` the signatures."""
 
     opening: Opening
     lines: int = 1
     entries: Mapping[int, Entry] = field(default_factory=dict)
     void: Mapping[int, str] = field(default_factory=dict)
+    begun: Mapping[str, DrawNames] = field(default_factory=dict)
     disjoint: frozenset[frozenset[str]] = frozenset()
     signed: Mapping[int, str] = field(default_factory=dict)
 
@@ -206,93 +234,116 @@ class Register:
     def after(self, kind: str, value: Any) -> Register:
         """With one line more. Raises ``ValueError``, ``KeyError`` or ``TypeError`` for a line that
         says nothing; the cap is another matter (:meth:`check_cap`)."""
-        more, n = replace(self, lines=self.lines + 1), self.lines
+        n = self.lines + 1
+        more = replace(self, lines=n)
         if kind == "spend":
             entry = Entry.from_json(value)
-            entry.spending.between(self.opening.neighbours)
-            if entry.kind != "run" and self.of(entry.id):
-                raise ValueError("the same is entered twice")
+            if self.given_up(entry.id) or (entry.kind != "run" and self.of(entry.id)):
+                raise ValueError("the same is entered twice, or was given up")
             pairs = _pairs((entry.population, other) for other in entry.disjoint_from)
             entries = {**self.entries, n: entry}
             return replace(more, entries=entries, disjoint=self.disjoint | pairs)
+        if kind == "begun":
+            return replace(more, begun={**self.begun, _text(value["run"]): self._named(value)})
         if kind == "void":
             which, why = int(value["line"]), _text(value["why"])
             if which not in self.entries or which in self.void or set(value) != {"line", "why"}:
                 raise ValueError("it gives up no entry")
+            if self.entries[which].kind != "run" or self.entries[which].id in self.begun:
+                raise ValueError("it gives up what may have been drawn")
             return replace(more, void={**self.void, which: why})
         if kind == "signature":
             return replace(more, signed={**self.signed, n: _text(value)})
         raise ValueError(f"an unknown line {kind!r}")
 
+    def _named(self, value: Mapping[str, Any]) -> DrawNames:
+        """The draws of a run, with those of one line more."""
+        run, found = value["run"], dict(self.begun.get(value["run"], {}))
+        if not value["draws"] or set(value) != {"run", "draws"} or self.given_up(run):
+            raise ValueError("it names no draw of a run that stands")
+        for stage, names in value["draws"].items():
+            found[stage] = (*found.get(stage, ()), *map(_text, names))
+            if not 0 < len(found[stage]) <= self.paid(run, stage):
+                raise ValueError(f"{stage} is drawn more often than it was entered")
+            if len(set(found[stage])) < len(found[stage]):
+                raise ValueError(f"a draw of {stage} has its name twice")
+        return found
+
     def of(self, id: str) -> dict[int, Entry]:
         """The entries of a run, or of what was entered by hand; by their lines."""
         return {n: e for n, e in self.entries.items() if e.id == id}
+
+    def paid(self, run: str, stage: str) -> int:
+        """How often a run may draw a level."""
+        return max((e.times.get(stage, 1) for e in self.of(run).values()), default=0)
+
+    def given_up(self, run: str) -> bool:
+        return any(self.entries[n].id == run for n in self.void)
 
     @cached_property
     def standing(self) -> dict[int, Entry]:
         """All that is spent."""
         return {n: e for n, e in self.entries.items() if n not in self.void}
 
-    def spendings(self, populations: Collection[str]) -> list[PublicationCost]:
-        """Of some populations, for the relation of the register."""
-        to = self.opening.neighbours
-        return [
-            e.spending.between(to) for e in self.standing.values() if e.population in populations
+    def spent_up_to(self, enough: Fraction = Fraction(0)) -> Spent:
+        """The most that one person has cost. Costs of no more than ``enough`` are not told apart."""
+        cap, different = self.opening.cap, dict[str, int]()
+        costs: dict[str, list[int]] = {}
+        spendings: list[PublicationCost] = []
+        for e in self.standing.values():
+            number = different.setdefault(e.spending.text, len(different))
+            if number == len(spendings):
+                spendings.append(e.spending)
+            costs.setdefault(e.population, []).append(number)
+
+        def of(number: int) -> tuple[Fraction, Fraction]:
+            one = spendings[number]
+            if cap.delta is None:
+                return one.rho, Fraction(0)
+            return one.gaussian, one.epsilon
+
+        found = Dearest(alone(costs, of), self.disjoint, additive=cap.delta is None).sets()
+        order: list[tuple[Fraction, JointSet | None]] = [
+            (cap.bound(s.rho, s.pure), s) for s in found.kept
         ]
+        if found.rest is not None:
+            order.append((cap.bound(*found.rest), None))
+        order.sort(key=lambda pair: pair[0], reverse=True)
+        out = Spent(Fraction(0), order[0][1].names if order[0][1] else frozenset(), found.exact)
+        for bound, s in order:
+            if bound <= max(out.cost, enough):
+                return out if out.cost or not bound else replace(out, cost=bound, exact=False)
+            if s is None:
+                return replace(out, cost=bound, exact=False)
+            cost = bound if cap.delta is None else cap.spent([spendings[i] for i in s.costs])
+            if cost > out.cost:
+                out = Spent(cost, s.names, found.exact)
+        return out
 
-    def joint_populations(self) -> list[frozenset[str]]:
-        """The largest sets of populations that one person can be in."""
-        names = dict.fromkeys(e.population for e in self.standing.values())
-        return largest(list(names), self.disjoint)
-
-    @property
-    def spent(self) -> Fraction:
-        """The most that one person has cost, in the currency of the cap."""
-        cap = self.opening.cap
-        return max(
-            (cap.spent(self.spendings(s)) for s in self.joint_populations()), default=Fraction(0)
-        )
+    @cached_property
+    def spent(self) -> Spent:
+        return self.spent_up_to()
 
     @property
     def left(self) -> Fraction:
-        return self.opening.cap.most - self.spent
+        return self.opening.cap.most - self.spent.cost
+
+    def spendings(self, populations: PopulationNames) -> list[PublicationCost]:
+        return [e.spending for e in self.standing.values() if e.population in populations]
 
     def check_cap(self, what: str = "what is entered", where: object = None) -> None:
-        """Raises :class:`RegisterError` where the cap is passed."""
-        cap = self.opening.cap
-        for populations in self.joint_populations():
-            if not cap.holds(found := self.spendings(populations)):
-                spent = cap.spent(found)
-                raise RegisterError(
-                    f"with {what}, persons in {', '.join(sorted(populations))} would cost"
-                    f" {cap.currency} = {_said(spent)}, and the cap of this register is {cap}",
-                    where=where,
-                    remedy="spend less; or, where nobody is in two of these populations, declare"
-                    " that (--disjoint-from). The cap of a register never changes",
-                )
-
-
-def largest(names: Sequence[str], disjoint: Collection[frozenset[str]]) -> list[frozenset[str]]:
-    """The maximal sets of names without a disjoint pair: with the first name that has one and
-    without those it is disjoint from, or without that name.
-
-    >>> pairs = {frozenset(("a", "b"))}
-    >>> [sorted(s) for s in largest(["a", "b", "c"], pairs)]
-    [['a', 'c'], ['b', 'c']]
-    """
-    found = list(_independent(frozenset(names), disjoint)) if names else []
-    return sorted((s for s in set(found) if not any(s < other for other in found)), key=sorted)
-
-
-def _independent(
-    names: frozenset[str], disjoint: Collection[frozenset[str]]
-) -> Iterable[frozenset[str]]:
-    for name in sorted(names):
-        if others := {o for o in names if frozenset((name, o)) in disjoint and o != name}:
-            yield from _independent(names - others, disjoint)
-            yield from _independent(names - {name}, disjoint)
-            return
-    yield names
+        """Raises :class:`RegisterError` where the cap is passed, or may be."""
+        cap, spent = self.opening.cap, self.spent_up_to(self.opening.cap.most)
+        if spent.cost > cap.most:
+            most = "" if spent.exact else "up to "
+            raise RegisterError(
+                f"with {what}, persons in {', '.join(sorted(spent.populations))} would cost"
+                f" {most}{cap.currency} = {in_words(spent.cost)} ({self.opening.relation.title}), and"
+                f" the cap of this register is {cap}",
+                where=where,
+                remedy="spend less; or, where nobody is in two of these populations, declare"
+                " that (--disjoint-from). The cap of a register never changes",
+            )
 
 
 def _pairs(named: Iterable[tuple[str, str]]) -> frozenset[frozenset[str]]:
@@ -302,7 +353,8 @@ def _pairs(named: Iterable[tuple[str, str]]) -> frozenset[frozenset[str]]:
     return found
 
 
-def _said(value: Fraction) -> str:
+def in_words(value: Fraction) -> str:
+    """Exactly where that is short, and as a decimal."""
     short = value if value.denominator < 10**9 else None
     return f"{float(value):.10g}" if short is None else f"{short} (about {float(value):.6g})"
 

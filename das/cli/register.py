@@ -11,7 +11,8 @@ from uuid import uuid4
 import click
 
 from das.accounting.fields import decimal
-from das.accounting.register import Cap, Opening
+from das.accounting.register import Cap, Opening, in_words
+from das.accounting.relations import PERSONS, relations
 from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
 from das.cli.options import OUT, PATH, exact_delta, exact_option, guarded, key_option
@@ -21,13 +22,13 @@ from das.files import register as files
 from das.files.atomic import write_text
 from das.files.register import Head
 from das.jobs import registering
-from das.model.budget import Neighbours
 from das.model.mechanism import EPSILON, RHO
 from das.report.register import RegisterFacts, register_page
 from das.truth.registering import RegisterOptions
 from das.truth.voiding import void as give_up
 
 FILE = click.argument("file", type=PATH)
+NO_WITNESS = "without a witness (init --witness), a copy that goes on by itself cannot be detected"
 
 
 @click.group()
@@ -42,11 +43,19 @@ def register() -> None:
 @click.option("--cap-epsilon", metavar="E", help="Or the most epsilon, at --delta.")
 @click.option("--delta", metavar="D", help="With --cap-epsilon, such as 1e-10.")
 @click.option(
-    "--neighbours",
-    type=click.Choice([n.value for n in Neighbours]),
-    default=Neighbours.BOUNDED.value,
+    "--relation",
+    type=click.Choice([r.name for r in relations()]),
+    default="replaced",
     show_default=True,
-    help="The relation of the cap: a person's record is replaced, or added or removed.",
+    help="The relation of the cap: what differs between two populations (docs/register.md).",
+)
+@click.option(
+    "--persons",
+    type=click.IntRange(1, 1000),
+    default=PERSONS,
+    show_default=True,
+    metavar="N",
+    help="With --relation household or household-moved: the most persons of a household.",
 )
 @click.option(
     "--population",
@@ -74,18 +83,22 @@ def init(
     cap_rho: str | None,
     cap_epsilon: str | None,
     delta: str | None,
-    neighbours: str,
+    relation: str,
+    persons: int,
     population: str,
     disjoint: tuple[str, ...],
     witness: Path | None,
 ) -> None:
     """Make a register with a cap: rho, or epsilon at a delta. The cap never changes."""
+    RegisterOptions(file, population)  # which checks the name
     pairs = tuple(_pair(text) for text in disjoint)
     place = None if witness is None else str(witness.absolute())
     cap = _cap(cap_rho, cap_epsilon, delta)
-    opening = Opening(uuid4().hex, cap, Neighbours(neighbours), population, pairs, place)
+    opening = Opening(uuid4().hex, cap, population, relation, persons, pairs, place)
     head = files.create(file, opening)
-    click.echo(f"register {file}: {cap}, {neighbours} neighbors\n  head  {head}")
+    click.echo(f"register {file}: {cap}\n  for   {opening.relation.title}\n  head  {head}")
+    if witness is None:
+        click.echo(f"  {NO_WITNESS}")
 
 
 def _cap(rho: str | None, epsilon: str | None, delta: str | None) -> Cap:
@@ -103,7 +116,7 @@ def _cap(rho: str | None, epsilon: str | None, delta: str | None) -> Cap:
 
 def _pair(text: str) -> tuple[str, str]:
     a, _, b = text.partition("=")
-    if not a or not b or a == b:
+    if not a or not b or a == b or not text.isprintable():
         raise UserError(f"{text!r} names no two populations", where="--disjoint", remedy="A=B")
     return a, b
 
@@ -156,16 +169,16 @@ def check(file: Path, runs: tuple[Path, ...], head: str | None, signer: Path | N
     for run in runs:
         registering.check_run(file, run)
     signed = files.check_signatures(found, signer)
-    said = f"signed up to line {max(signed)}" if signed else "not signed"
+    said = f"signed up to line {max(signed) - 1}" if signed else "not signed"
     if signed and (who := signed[max(signed)]):
         said += f", by {who}"
     click.echo(f"{file}: {len(found.digests)} lines are right; {said}\n  head  {found.head}")
     if found.torn:
         click.echo("  a last line without its end is ignored: nobody was told of it")
-    if found.register.opening.witness is None and not runs and head is None:
-        click.echo(
-            "  not shown: that this is the latest register (--head, RUN..., or a witness show that)"
-        )
+    if found.register.opening.witness is None:
+        click.echo(f"  {NO_WITNESS}")
+        if not runs and head is None:
+            click.echo("  not shown: that this is the latest register (--head or RUN... show that)")
 
 
 @register.command()
@@ -175,7 +188,7 @@ def check(file: Path, runs: tuple[Path, ...], head: str | None, signer: Path | N
 def show(file: Path, page: Path | None) -> CommandAnswer:
     """Show what was spent, by publication and year, what is left, and epsilon at several deltas."""
     found = files.read(file)
-    facts = RegisterFacts.of(found.register, str(found.head))
+    facts = RegisterFacts.of(found.register, str(found.head), NO_WITNESS)
     if page is not None:
         write_text(page, register_page(facts, file.name))
     return CommandAnswer(_as_data(facts), lambda: _print(facts, page))
@@ -183,17 +196,19 @@ def show(file: Path, page: Path | None) -> CommandAnswer:
 
 def _print(facts: RegisterFacts, page: Path | None) -> None:
     screen, cap = console(), facts.cap
-    screen.print(records_table(f"Spent ({cap.currency}; {facts.relation})", facts.rows))
+    screen.print(records_table("What was entered", facts.rows))
     for line in (
         f"cap    {cap}",
-        f"spent  {_short(facts.spent)} {facts.who}",
-        f"left   {_short(facts.left)}",
+        f"for    {facts.relation}",
+        f"spent  {facts.at_most}{in_words(facts.spent)} {facts.who}",
+        f"left   {in_words(facts.left)}",
         f"head   {facts.head}",
+        *facts.notes,
     ):
         screen.print(line, highlight=False)
     screen.print(
         records_table(
-            "Epsilon of all that one person has cost",
+            f"Epsilon of all that was spent {facts.who}",
             [{"delta": decimal(d), "epsilon": f"{e:.4f}"} for d, e in facts.curve],
         )
     )
@@ -221,14 +236,6 @@ def void(run_dir: Path) -> None:
     click.echo(f"given up: {run_dir}\n  head  {give_up(run_dir)}")
 
 
-def _short(value: Fraction) -> str:
-    return (
-        f"{value} (about {float(value):.6g})"
-        if value.denominator < 10**9
-        else f"{float(value):.9g}"
-    )
-
-
 def _plain(facts: RegisterFacts, value: Fraction) -> str | float:
     """Exactly in rho; a bound of an epsilon."""
     return str(value) if facts.cap.currency == RHO else float(value)
@@ -238,11 +245,13 @@ def _as_data(facts: RegisterFacts) -> dict[str, Any]:
     return {
         "cap": {facts.cap.currency: str(facts.cap.most)}
         | ({"delta": decimal(facts.cap.delta)} if facts.cap.delta else {}),
-        "neighbours": facts.relation,
+        "relation": facts.relation,
         "spent": _plain(facts, facts.spent),
+        "exact": facts.exact,
         "left": _plain(facts, facts.left),
         "populations": list(facts.populations),
         "entries": [dict(row) for row in facts.rows],
         "epsilon": [{"delta": decimal(d), "epsilon": e} for d, e in facts.curve],
         "head": facts.head,
+        "notes": list(facts.notes),
     }

@@ -1,6 +1,6 @@
 r"""The file of an office's register (:mod:`das.accounting.register`): JSON lines, only ever added to.
 
-Each line has its number ``n`` (the counter), the digest of the line before as ``previous``, what it
+Each line has its number ``n``, from 1 on, the digest of the line before as ``previous``, what it
 says, and its own ``digest``: SHA-256 of the rest. It is written in one way only, so that a changed
 byte is a changed digest. The *head* is the number and the digest of the last line. A head fixes all
 lines up to it.
@@ -18,7 +18,8 @@ acknowledged stays: a run finds its own entry by its id.
 **A restored backup.** An older file ends in a head that was passed. Two things know a later one: the
 witness, which is a small file in another place, and the folder of each run that has entered
 (:mod:`das.files.run.register_link`). A file that is restored together with its witness is not
-detected, unless a run that entered later is asked. Nor is a last line that somebody changes and
+detected, unless a run that entered later is asked. Nor is a copy of a register that has no witness:
+original and copy can each grow, and each looks right. Nor is a last line that somebody changes and
 whose digest they compute again, unless a head or a signature says otherwise."""
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from das.accounting.register import Opening, Register
+from das.accounting.register import FORMAT, Opening, Register
 from das.errors import DasError, RegisterError, ReleaseError, UserError
 from das.files import atomic
 from das.files.release import signature
+from das.files.release.plain import refuse_special
 from das.files.run.run_directory import read_json, refuse_inside_release
 
 #: What a signature is for: one of a release is none of a register.
@@ -64,7 +66,7 @@ class Head:
     @staticmethod
     def of(text: str) -> Head:
         n, colon, digest = text.partition(":")
-        if not colon or not n.isdecimal() or len(digest) != 64:
+        if not colon or not n.isdecimal() or int(n) < 1 or len(digest) != 64:
             raise UserError(
                 f"{text!r} is no head of a register",
                 where="--head",
@@ -86,21 +88,21 @@ class RegisterFile:
 
     @property
     def head(self) -> Head:
-        return Head(len(self.digests) - 1, self.digests[-1])
+        return Head(len(self.digests), self.digests[-1])
 
     def check_known(self, known: Head, who: object) -> None:
         """Raises :class:`RegisterError` where the file does not have the line of a head that
         somebody knows.
         """
-        if known.n >= len(self.digests):
+        if known.n > len(self.digests):
             raise RegisterError(
                 f"its last line has the number {self.head.n}, and {who} knows number {known.n}",
                 where=self.path,
                 remedy=_RESTORED,
             )
-        if self.digests[known.n] != known.digest:
+        if known.n < 1 or self.digests[known.n - 1] != known.digest:
             raise RegisterError(
-                f"line {known.n + 1} is not the one that {who} knows", where=self.path,
+                f"line {known.n} is not the one that {who} knows", where=self.path,
                 remedy=_RESTORED,
             )  # fmt: skip
 
@@ -117,7 +119,7 @@ class RegisterFile:
             raise RegisterError(f"cannot be entered ({error})", where=self.path) from None
         if kind == "spend":
             after.check_cap(f"{value['title']} {value['name']!r}", self.path)
-        data, digest = _line(len(self.digests), self.digests[-1], kind, value)
+        data, digest = _line(len(self.digests) + 1, self.digests[-1], kind, value)
         whole = os.lseek(self._descriptor, 0, os.SEEK_END)
         if self.torn:
             whole = _whole(self.path.read_bytes())
@@ -146,11 +148,12 @@ def check_caps(file: RegisterFile) -> None:
     """No entry has passed the cap: after each, with what stood then. Raises :class:`RegisterError`
     with the number of the line."""
     register: Register | None = None
-    for n, line in enumerate(file.path.read_bytes().split(b"\n")[: len(file.digests)]):
-        kind, value = _said(line, n, file.digests[n - 1] if n else _FIRST)
+    lines, before = file.path.read_bytes().split(b"\n"), [_FIRST, *file.digests[:-1]]
+    for n, (line, previous) in enumerate(zip(lines, before, strict=False), 1):
+        kind, value = _said(line, n, previous)
         register = Register.opened(kind, value) if register is None else register.after(kind, value)
         if kind == "spend":
-            register.check_cap(f"line {n + 1}", file.path)
+            register.check_cap(f"line {n}", file.path)
 
 
 def sign(file: RegisterFile, key: Path) -> Head:
@@ -167,14 +170,14 @@ def check_signatures(file: RegisterFile, signers: Path | None) -> dict[int, str 
         with tempfile.NamedTemporaryFile("w", suffix=".sig") as written:
             written.write(_unfolded(text))
             written.flush()
-            data = _signed(file, Head(n - 1, file.digests[n - 1]))
+            data = _signed(file, Head(n - 1, file.digests[n - 2]))
             try:
                 found[n] = signature.signer(
                     data, Path(written.name), NAMESPACE, "register", signers
                 )
             except ReleaseError as error:
                 raise RegisterError(
-                    f"line {n + 1}: {error.what}", where=file.path, remedy=_ALTERED
+                    f"line {n}: {error.what}", where=file.path, remedy=_ALTERED
                 ) from None
     if signers is not None and not found:
         raise RegisterError(
@@ -209,8 +212,8 @@ def create(path: Path, opening: Opening) -> Head:
     for file in (path, *([] if witness is None else [witness])):
         if file.exists():
             raise UserError("is there already", where=file, remedy="choose another path")
-    data, digest = _line(0, _FIRST, "init", opening.to_json())
-    head = Head(0, digest)
+    data, digest = _line(1, _FIRST, "init", opening.to_json())
+    head = Head(1, digest)
     if witness is not None:
         _write_witness(witness, opening.id, head)
     if not atomic.create(path, data):
@@ -250,11 +253,15 @@ def _checked(path: Path) -> RegisterFile:
 def _locked(path: Path, mode: int, lock: int) -> int:
     """The file, open and locked: the one that has the name when the lock is there."""
     while True:
-        try:
-            descriptor = os.open(path, mode)
-        except FileNotFoundError:
+        refuse_special(path)
+        try:  # nor does it wait for what takes the place of the file in between
+            descriptor = os.open(path, mode | os.O_NONBLOCK)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
             raise RegisterError(
-                "there is no such register", where=path, remedy="das register init FILE makes one"
+                "there is no such register" if missing else f"cannot be opened ({error.strerror})",
+                where=path,
+                remedy="das register init FILE makes one" if missing else "name the file itself",
             ) from None
         try:
             fcntl.flock(descriptor, lock)
@@ -288,7 +295,7 @@ def _parsed(path: Path, data: bytes) -> RegisterFile:
         raise RegisterError("it has no line", where=path, remedy="das register init makes one")
     register: Register | None = None
     digests: list[str] = []
-    for n, line in enumerate(lines):
+    for n, line in enumerate(lines, 1):
         try:
             kind, value = _said(line, n, digests[-1] if digests else _FIRST)
             register = (
@@ -298,7 +305,7 @@ def _parsed(path: Path, data: bytes) -> RegisterFile:
                 DasError) as error:  # fmt: skip
             why = error.what if isinstance(error, DasError) else error
             raise RegisterError(
-                f"line {n + 1} is not what was entered ({why})", where=path, remedy=_ALTERED
+                f"line {n} is not what was entered ({why})", where=path, remedy=_ALTERED
             ) from None
         digests.append(json.loads(line)["digest"])
     assert register is not None
@@ -308,6 +315,8 @@ def _parsed(path: Path, data: bytes) -> RegisterFile:
 def _said(line: bytes, n: int, previous: str) -> tuple[str, Any]:
     """The kind of a line and what it says, where its place in the chain is right."""
     value = json.loads(line)
+    if n == 1 and FORMAT.encode() not in line:
+        raise ValueError(f"it opens no register of the format {FORMAT}")
     if not isinstance(value, dict) or len(value) != len(_LINE) + 1 or not value.keys() > _LINE:
         raise ValueError("it has other keys than a line has")
     if value["n"] != n or type(value["n"]) is not int:

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from das.accounting import codec
 from das.accounting.document import Account
 from das.accounting.publication_cost import PublicationCost
-from das.accounting.register import Entry
+from das.accounting.register import Entry, Register
 from das.errors import RegisterError, UserError
 from das.files import packaged, register
 from das.files.register import Head
 from das.files.run.ledger import LedgerFile
-from das.files.run.register_link import RegisterLink
 from das.files.run.run_directory import RunDirectory, read_json, release_of
+from das.model.not_private import Private
 from das.release import verify
+from das.release.accounts import GivenSources, SourceReader
 from das.release.publications import publication, publication_of
 from das.spec import load
-from das.truth.registering import RegisterOptions, check_latest, now
+from das.truth.registering import RegisterOptions, check_counted, now
 
 
 def add(options: RegisterOptions, source: Path, day: date | None = None) -> Head:
     """Enter a release, a statement of another program or a configuration: what was published before,
     or elsewhere; on a ``day``, or now."""
+    opened = register.read(options.path).register  # others need not wait until it is verified
+    entry = _entry(source, day.isoformat() if day else now(), options, opened)
     with register.locked(options.path) as file:
-        entry = replace(
-            _entry(source, day.isoformat() if day else now()),
-            population=options.population or file.register.opening.population,
-            disjoint_from=options.disjoint_from,
-        )
+        if file.register.opening != opened.opening:
+            raise RegisterError("it was replaced", where=options.path, remedy="try again")
         _refuse_twice(file.register.entries, entry, _keys(source), source)
         return file.append("spend", entry.to_json())
 
@@ -49,54 +48,50 @@ def _refuse_twice(
     for n, e in entries.items():
         if e.id == entry.id or (e.private and e.key is not None and e.key in keys):
             raise RegisterError(
-                f"is entered already, in line {n + 1}",
+                f"is entered already, in line {n}",
                 where=source,
                 remedy="nothing to do; a second measurement of the same plan needs another run.name",
             )
 
 
-def _entry(source: Path, when: str) -> Entry:
-    """What a source costs; its population is to be named."""
+def _entry(source: Path, when: str, options: RegisterOptions, found: Register) -> Entry:
+    relation = found.opening.relation
+    reader = SourceReader([relation])
+    private: Private
+    given: GivenSources
     if source.is_dir():
         release = release_of(source)
-        verify.check(release)
-        spec, drawn = verify.drawn(release)
-        return Entry(
-            "release",
-            codec.identity(verify.statement(release)),
-            spec.run.name,
-            publication_of(release).title,
-            "-",
-            spec.run.private,
-            when,
-            PublicationCost.of(spec.terms, drawn.every),
-        )
-    if source.suffix == ".json":
-        said = codec.of(read_json(source), source)
-        if not isinstance(said, Account):
+        given, spec = reader.release(source), verify.drawn(release)[0]
+        said = verify.statement(release)
+        kind, id, private = "release", codec.identity(said), spec.run.private
+        name, title = spec.run.name, publication_of(release).title
+    elif source.suffix == ".json":
+        stated = codec.of(read_json(source), source)
+        if not isinstance(stated, Account):
             raise UserError(
                 "this statement has no account of what was drawn", where=source,
                 remedy="ask its publisher for one; or enter a configuration that draws the same",
             )  # fmt: skip
-        return Entry("statement", codec.identity(said), source.stem, "a privacy statement", "-",
-                     said.private is True, when, PublicationCost.stated(said))  # fmt: skip
-    text, folder = packaged.configuration(source)
-    given = load(text, where=str(source), folder=folder)
-    known = publication(given.publication()).resolved(given)
-    draws = {u.name: u.plan.measurements for u in known.universes}
-    return Entry("configuration", known.digest, known.run.name, given.title, "-",
-                 known.run.private, when, PublicationCost.of(known.terms, draws))  # fmt: skip
+        given = reader.json(source)
+        kind, id, private = "statement", codec.identity(stated), stated.private is True
+        name, title = source.stem, "a privacy statement"
+    else:
+        text, folder = packaged.configuration(source)
+        loaded = load(text, where=str(source), folder=folder)
+        known = publication(loaded.publication()).resolved(loaded)
+        draws = {u.name: u.plan.measurements for u in known.universes}
+        given = GivenSources(reader.drawn(known.terms, draws, known.run))
+        kind, id, private = "configuration", known.digest, known.run.private
+        name, title = known.run.name, loaded.title
+    population, others = options.populations(found)
+    cost = PublicationCost.of(given.sources, relation)
+    return Entry(kind, id, name, title, population, bool(private), when, cost, disjoint_from=others)
 
 
 def check_run(path: Path, run: Path) -> Head:
-    """The head that a run knows is in the register, and the run with it. Raises
+    """The head that a run knows is in the register, and all that the run has drawn. Raises
     :class:`RegisterError`."""
-    directory = RunDirectory(run)
-    link = RegisterLink.read(directory)
-    if link is None or link.head is None:
+    head = check_counted(RunDirectory(run), path)
+    if head is None:
         raise RegisterError("this run has entered no register", where=run)
-    file = register.read(path)
-    check_latest(link, file, directory)
-    if not file.register.of(link.run):
-        raise RegisterError("this run is not in the register", where=run)
-    return link.head
+    return head

@@ -26,6 +26,7 @@ from das.evaluate import paired, summary
 from das.files.atomic import write_json, write_text
 from das.files.release import statement as privacy_statement
 from das.files.run import errors_csv, sweep_csv
+from das.files.run.register_link import RegisterLink
 from das.files.run.run_directory import (
     RunDirectory,
     check_sweep,
@@ -226,15 +227,18 @@ def _grid(
 
 
 def _entered(runs: Sequence[_Run], register: RegisterOptions) -> list[_Run]:
-    """The same runs, which enter a register when they begin: those that take over the noise of
-    another draw nothing."""
+    """The same runs, which enter a register when they begin: one for each noise, which the others
+    take over under its name."""
     begun = {r.noise for r in runs if r.directory.can_go_on()}
     new = {r.noise: r.spec for r in runs if r.noise not in begun}
     register.check_room(list(new.values()))
     for run in runs:
         if run.directory.can_go_on() and not run.is_done and not run.statement.exists():
             register.resume(run.directory, run.spec)
-    linked = [RunDirectory(run.directory.root, register.link(run.spec).to_json()) for run in runs]
+    links = {r.noise: found for r in runs if (found := RegisterLink.read(r.directory)) is not None}
+    for noise, spec in new.items():
+        links.setdefault(noise, register.link(spec))
+    linked = [RunDirectory(r.directory.root, links[r.noise].to_json()) for r in runs]
     return [replace(run, directory=d) for run, d in zip(runs, linked, strict=True)]
 
 

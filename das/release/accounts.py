@@ -27,6 +27,7 @@ from das.model.mechanisms import MECHANISMS
 from das.model.not_private import Private
 from das.release import verify as verification
 from das.release.publications import Specified, publication, publication_of
+from das.spec.parts import Run
 from das.spec.specification import Specification
 
 #: What replaces one record, among the changes of :class:`Terms`.
@@ -68,6 +69,13 @@ class SourceReader:
         draws = {u.name: u.plan.measurements for u in resolved.universes}
         called = _SourceName(name, half.title, f"the configuration {name}", spec.run.private)
         return self._of_terms(resolved.terms, draws, called)
+
+    def drawn(
+        self, terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]], run: Run
+    ) -> tuple[PrivacySource, ...]:
+        """A source for each universe of a run, of some of its draws; none of one without any."""
+        called = _SourceName(run.name, "", f"the run {run.name}", run.private)
+        return self._of_terms(terms, {u: ds for u, ds in draws.items() if ds}, called).sources
 
     def release(self, path: Path) -> GivenSources:
         """A source for each universe of a release, or of a run's. Its measurement files are held

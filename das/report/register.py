@@ -14,7 +14,6 @@ from markupsafe import Markup
 from das.accounting.fields import decimal
 from das.accounting.register import Cap, Entry, Register
 from das.accounting.statement import CURVE
-from das.model.budget import Neighbours
 from das.model.mechanism import EPSILON, RHO
 from das.model.not_private import CELL
 from das.report.chart import Chart
@@ -23,57 +22,64 @@ from das.report.ink import INK, Look, short
 from das.report.panel import Words
 from das.report.template import environment
 
-#: What neighbors differ by, in words.
-RELATION = {
-    Neighbours.BOUNDED: "one person's record is replaced",
-    Neighbours.UNBOUNDED: "one person's record is added or removed",
-}
 #: An entry in words, by column.
 RegisterRow = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class RegisterFacts:
-    """What a reader wants to know of a register. ``populations`` are those that one person can be in
-    at the highest cost; ``sums`` what each publication and year of them costs in rho, and ``curve``
-    epsilon of all of them at several deltas."""
+    """What a reader wants to know of a register. ``relation`` says what its numbers are for, and
+    ``populations`` are those that one person can be in at the highest cost. If not ``exact``,
+    ``spent`` is an upper bound. ``sums`` has what each publication and year of them costs in rho, and
+    ``curve`` epsilon of all of them at several deltas."""
 
     cap: Cap
     relation: str
+    whole: bool
     spent: Fraction
+    exact: bool
     left: Fraction
     populations: Sequence[str]
     rows: Sequence[RegisterRow]
     sums: Mapping[str, Fraction]
     curve: Sequence[tuple[Fraction, float]]
     head: str
+    notes: Sequence[str]
 
     @staticmethod
-    def of(register: Register, head: str) -> RegisterFacts:
-        cap, sets = register.opening.cap, register.joint_populations()
-        worst = max(sets, key=lambda s: cap.spent(register.spendings(s)), default=frozenset[str]())
-        found, sums = register.spendings(worst), Counter[str]()
+    def of(register: Register, head: str, no_witness: str) -> RegisterFacts:
+        """``no_witness`` is noted where the register has none."""
+        cap, relation, spent = register.opening.cap, register.opening.relation, register.spent
+        found, sums = register.spendings(spent.populations), Counter[str]()
         for e in register.standing.values():
-            if e.population in worst:
-                rho = e.spending.between(register.opening.neighbours).rho
-                sums[f"{e.name}, {e.when[:4]}"] += rho  # type: ignore[assignment]
+            if e.population in spent.populations:
+                sums[f"{e.name}, {e.when[:4]}"] += e.spending.rho  # type: ignore[assignment]
         return RegisterFacts(
             cap,
-            RELATION[register.opening.neighbours],
-            cap.spent(found),
-            cap.most - cap.spent(found),
-            sorted(worst),
+            relation.title,
+            relation.whole,
+            spent.cost,
+            spent.exact,
+            register.left,
+            sorted(spent.populations),
             [_row(register, n, e) for n, e in register.entries.items()],
             {name: Fraction(rho) for name, rho in sums.items()},
             [(d, _up(Cap(EPSILON, Fraction(1), d).spent(found))) for d in CURVE] if found else [],
             head,
+            [] if register.opening.witness else [no_witness],
         )
 
     @property
     def who(self) -> str:
         if not self.populations:
             return "by nobody"
-        return f"by one person in {', '.join(self.populations)}"
+        one = "household" if self.whole else "person"
+        return f"by one {one} in {', '.join(self.populations)}"
+
+    @property
+    def at_most(self) -> str:
+        """Before the number that was spent."""
+        return "" if self.exact else "at most "
 
 
 def _up(value: Fraction) -> float:
@@ -83,17 +89,16 @@ def _up(value: Fraction) -> float:
 
 
 def _row(register: Register, n: int, e: Entry) -> RegisterRow:
-    counted = e.spending.between(register.opening.neighbours)
     state = "spent" if e.private else f"spent; {CELL}"
     return {
-        "line": str(n + 1),
+        "line": str(n),
         "publication": e.title,
         "name": e.name,
         "population": e.population,
         "year": e.when[:4],
         "kind": e.kind,
-        "stated": f"{e.spending.currency} {figure_of(e.spending.cost)}, {e.spending.neighbours.value}",
-        "counted, rho": figure_of(counted.rho),
+        "stated": f"rho {figure_of(e.spending.stated)}, {e.spending.neighbours}",
+        "counted, rho": figure_of(e.spending.rho),
         "state": f"given up: {register.void[n]}" if n in register.void else state,
     }
 
@@ -153,5 +158,5 @@ def _curve(facts: RegisterFacts) -> str:
     chart.x.ticks = [(float(d), decimal(d)) for d in [d for d, _ in facts.curve][::2]]
     chart.x.label, chart.y.label = "delta", "epsilon"
     chart.y.low = 0.0
-    chart.finish("Epsilon of all that one person has cost", 1)
+    chart.finish(f"Epsilon of all that was spent {facts.who}", 1)
     return chart.svg("curve", "Epsilon of everything spent, against delta")

@@ -40,8 +40,8 @@ class Part(BaseModel):
 class Run(Part):
     """``[run]``; each publication has its own, with its ``publication``."""
 
-    name: str = Field(min_length=1, coerce_numbers_to_str=True)
-    """Name of the run, its default folder and its outputs."""
+    name: str = Field(min_length=1, coerce_numbers_to_str=True, pattern=r"^\P{C}+$")
+    """Name of the run, its default folder and its outputs; without control characters."""
     seed: int | None = Field(default=None, ge=0, strict=True)
     """Makes the run repeatable **and not private**; every output says so. Absent: private."""
     entropy: Literal["keyed", "forgetful", "kernel"] = "keyed"

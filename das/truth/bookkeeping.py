@@ -62,7 +62,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from das.accounting.statement import LedgerEvents
-from das.errors import PrivacyError, ReleaseError, UserError
+from das.errors import PrivacyError, UserError
 from das.files import atomic
 from das.files.run import noise_key, run_directory
 from das.files.run.ledger import Attempt, Entries, LedgerFile, MeasuredPart, StageKey
@@ -71,7 +71,8 @@ from das.files.run.task_store import TaskStore
 from das.model.budget import dearest
 from das.model.ledger import Event, Ledger
 from das.noise import entropy
-from das.truth.registering import RegisteredDraws, enter
+from das.truth.ledger_checks import check_draws, check_files
+from das.truth.registering import RunRegister, check_counted
 from das.truth.run_noise import Measuring, new_source, source_of
 from das.version import __version__
 
@@ -109,7 +110,8 @@ class BudgetBook:
         # the version of the software that began the run, if it is not this one
         self._other = ""
         self._begun: set[StageKey] = set()
-        self._entered = RegisteredDraws()
+        self._register: RunRegister | None = None
+        self._named: dict[StageKey, int] = {}  # the draws that have a name in it
 
     @property
     def entries(self) -> Entries:
@@ -139,10 +141,11 @@ class BudgetBook:
         """
         budget_book = BudgetBook(spec, planned, directory)
         entries = budget_book._file.entries
-        _check_draws(entries, planned, directory)
-        _check_files(entries, directory)
+        check_draws(entries, planned, directory)
+        check_files(entries, directory)
         changed = _changed(truth, directory)
         if entries.closed:
+            check_counted(directory)
             if changed:
                 raise UserError(
                     f"the true counts of {' and '.join(sorted(changed))} are not those that this"
@@ -166,8 +169,9 @@ class BudgetBook:
             _note(directory, version=__version__)
         if source is None:
             budget_book._key = new_source(directory).key_mark
-        budget_book._entered = enter(spec, planned, entries, lost, budget_book._key, directory)
-        budget_book._write(changed)
+        key = budget_book._key
+        budget_book._register = RunRegister(spec, planned, directory, truth, key, accept_spent)
+        budget_book._write(lost, changed)
         if changed:
             TaskStore(directory.root).remove()  # results of tasks that measured the earlier truth
             _note(directory, truth=truth)
@@ -176,10 +180,29 @@ class BudgetBook:
             budget_book._other = ""
         return budget_book
 
-    def _write(self, changed: set[str]) -> None:
-        """Write the planned draws to the ledger. First complete the entry that the run was writing
-        when it stopped. Then begin again every stage whose truth has changed. Then, if noise can be
-        drawn again, begin everything that is missing."""
+    def _numbers(self, lost: Collection[Attempt], changed: set[str]) -> dict[StageKey, int]:
+        """The numbers of the draws that follow. Nobody knows those without a key before they
+        begin."""
+        again, out = {a.stage for a in lost}, dict[StageKey, int]()
+        for stage in self._planned if self._key is not None else ():
+            last = self._file.entries.last().get(stage)
+            anew = stage in again or (last is not None and stage[0] in changed)
+            if anew or self.missing(stage):
+                begins = anew or last is None or not self._replayed(last)
+                out[stage] = self._file.entries.number(stage) + begins
+        return out
+
+    def _name(self, numbers: Mapping[StageKey, int]) -> None:
+        """The office's register gets the names of draws, before the ledger has these."""
+        if self._register is not None:
+            self._register.name(numbers, self._file.entries)
+            self._named |= numbers
+
+    def _write(self, lost: Collection[Attempt], changed: set[str]) -> None:
+        """Name the planned draws, and write them to the ledger. First complete the entry that the
+        run was writing when it stopped. Then begin again every stage whose truth has changed. Then,
+        if noise can be drawn again, begin everything that is missing."""
+        self._name(self._numbers(lost, changed))
         entries = self._file.entries
         if (
             entries.attempts
@@ -218,8 +241,9 @@ class BudgetBook:
         self.begin(stage)
 
     def _begin(self, stage: StageKey, *, anew: bool = False) -> None:
-        due = self._planned[stage]
-        self._entered.check(stage, self._file.entries)
+        due, number = self._planned[stage], self._file.entries.number(stage) + 1
+        if self._named.get(stage) != number:
+            self._name({stage: number})
         name, _ = entropy.stated(self._spec.run.entropy, self._spec.run.seed)
         self._file.begin(
             Attempt(*stage, len(due.subtrees), self._key, anew, list(due.events)), name
@@ -275,7 +299,7 @@ class BudgetBook:
         for name in universes:
             atomic.clear_drafts(self._directory.nmf(name))
         if not entries.closed:
-            _check_files(entries, self._directory)  # a task that was lost may have gone on
+            check_files(entries, self._directory)  # a task that was lost may have gone on
             self._file.close()
         noise_key.delete(self._directory.noise_key)
         self._directory.remove_claims()
@@ -365,36 +389,3 @@ def _changed(truth: TruthDigests, directory: RunDirectory) -> set[str]:
     """The universes whose true counts are not those that the run began with."""
     known = run_directory.read_json(directory.inputs)["truth"]
     return {u for u, digests in truth.items() if known.get(u) != dict(digests)}
-
-
-def _check_draws(
-    entries: Entries, planned: Mapping[StageKey, StagePlan], directory: RunDirectory
-) -> None:
-    """Check that the plan has every draw in an interrupted run's ledger. Check that an attempt with
-    a measured part has all draws of its stage, once.
-    """
-    for a in entries.attempts:
-        due = planned.get(a.stage, StagePlan((), ()))
-        events = due.events if a.measured else due.events[: len(a.events)]
-        if (
-            tuple(a.events) != events
-            or a.parts != len(due.subtrees)
-            or not a.measured.keys() <= set(due.subtrees)
-        ):
-            raise ReleaseError(
-                f"what it says of {a.universe} at {a.level} is not what the plan draws there",
-                where=directory.ledger,
-                remedy="a ledger that was altered proves nothing: start a new run",
-            )
-
-
-def _check_files(entries: Entries, directory: RunDirectory) -> None:
-    """Check that every acknowledged file is there, as it was written."""
-    for path, sha256 in entries.files().items():
-        file = directory.release / path
-        if not file.is_file() or run_directory.file_digest(file) != sha256:
-            raise ReleaseError(
-                "these measurements are not those that the ledger says were written",
-                where=file,
-                remedy="they were altered or lost: start a new run in another folder",
-            )

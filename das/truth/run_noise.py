@@ -41,12 +41,6 @@ def source_of(spec: Measuring, directory: RunDirectory) -> Entropy | None:
     return None if key is None else entropy.keyed(key.open("the noise follows from it"))
 
 
-def key_mark(directory: RunDirectory) -> str | None:
-    """The name of the run key that is there."""
-    key = noise_key.read(directory.noise_key)
-    return None if key is None else entropy.keyed(key.open("what its name is")).key_mark
-
-
 def new_source(directory: RunDirectory) -> Entropy:
     return entropy.keyed(noise_key.create(directory.noise_key).open("the noise follows from it"))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from fractions import Fraction
@@ -13,9 +15,12 @@ from pathlib import Path
 import pytest
 
 from das.accounting.fields import decimal
+from das.accounting.relations import relations
+from das.accounting.sources import joint_account
 from das.accounting.statement import CURVE
 from das.cli.options import load_any
 from das.files import register
+from das.release.accounts import SourceReader
 from das.release.publications import publication
 from tests.commands import Commands, Das
 from tests.contract.publications import TOY, toy_registered
@@ -115,10 +120,13 @@ def check_page(path: Path, said: dict[str, object]) -> None:
 def test_an_epsilon_register_and_populations(das: Das, tmp_path: Path, config: Path) -> None:
     file = tmp_path / "r.jsonl"
     code, out, _ = das(
-        "init", file, "--cap-epsilon", "12", "--delta", "1e-10", "--neighbours", "unbounded",
+        "init", file, "--cap-epsilon", "12", "--delta", "1e-10", "--relation", "added-or-removed",
         "--disjoint", "us-2010=us-2020",
     )  # fmt: skip
-    assert (code, "epsilon = 12 at delta = 1e-10, unbounded" in out) == (0, True)
+    assert (
+        code,
+        "epsilon = 12 at delta = 1e-10" in out and "One person added or removed" in out,
+    ) == (0, True)
     other = tmp_path / "other.toml"
     other.write_text(TOY.replace('"toy"\npub', '"second"\npub'))
     third = tmp_path / "third.toml"
@@ -141,7 +149,7 @@ def test_a_run_enters_and_is_refused_without_room(
     das, run = commands.named("register"), commands.named("run")
     file, people = tmp_path / "r.jsonl", tmp_path / "people.csv"
     people.write_text("region\nnorth\nsouth\nsouth\n")
-    das("init", file, "--cap-rho", "1", "--neighbours", "bounded")
+    das("init", file, "--cap-rho", "1", "--relation", "replaced")
     given = [config, "--data", people, "--register", file, "--quiet", "--population", "p"]
     assert run(*given, "--out", tmp_path / "a")[0] == 0
     code, _, err = run(*given, "--out", tmp_path / "b")
@@ -150,7 +158,7 @@ def test_a_run_enters_and_is_refused_without_room(
     assert "what to do" in err
     assert not (tmp_path / "b").exists()
     code, out, _ = das("check", file, tmp_path / "a", "--head", register.read(file).head)
-    assert (code, "2 lines are right" in out, "not shown" in out) == (0, True, False)
+    assert (code, "3 lines are right" in out, "not shown" in out) == (0, True, False)
     code, _, err = das("void", tmp_path / "a")
     assert (code, "stays spent" in err) == (2, True)
 
@@ -160,7 +168,7 @@ def test_what_is_seeded_is_spent_and_says_so(das: Das, tmp_path: Path) -> None:
     file, page, config = tmp_path / "r.jsonl", tmp_path / "page.html", tmp_path / "seeded.toml"
     text = (Path(__file__).parents[2] / "configs" / "kazan-reiter.toml").read_text()
     config.write_text(text.replace("[run]", "[run]\nseed = 7", 1))
-    assert das("init", file, "--cap-rho", "1000", "--neighbours", "unbounded")[0] == 0
+    assert das("init", file, "--cap-rho", "1000", "--relation", "added-or-removed")[0] == 0
     assert das("add", file, config)[0] == 0
     assert "spent; seeded" in das("show", file, "--html", page)[1]
     assert "spent; seeded" in page.read_text()
@@ -221,3 +229,174 @@ def test_no_register_is_made_of_this(das: Das, tmp_path: Path, arguments: tuple[
     code, _, err = das("init", tmp_path / "r.jsonl", *arguments)
     assert (code, err.startswith("das: ")) == (2, True)
     assert not (tmp_path / "r.jsonl").exists()
+
+
+# --- the relation of the cap
+
+
+def spent(das: Das, file: Path, relation: str, *sources: str) -> float:
+    given = ("--cap-epsilon", "200", "--delta", "1e-10", "--relation", relation)
+    assert das("init", file, *given)[0] == 0
+    for source in sources:
+        assert das("add", file, source)[0] == 0
+    return float(json.loads(das("show", file, "--json")[1])["spent"])
+
+
+def test_the_cap_is_of_the_relation_that_it_names(das: Das, tmp_path: Path) -> None:
+    """Each as the joint account says it, at the most; and dearer where more changes."""
+    sources, delta = ("kazan-reiter", "sdhc-2020"), Fraction(1, 10**10)
+    before = 0.0
+    for relation in relations():
+        found = spent(das, tmp_path / f"{relation.name}.jsonl", relation.name, *sources)
+        reader = SourceReader([relation])
+        given = [s for name in sources
+                 for s in reader.specification(load_any(Path(name), ()), name).sources]  # fmt: skip
+        (stated,) = joint_account(given, [relation], delta).relations
+        most = max(case.epsilon.pld[1] for case in stated.cases)
+        assert most - 1e-6 <= found <= most + 1e-6
+        if relation.name != "household":  # against one person who moves: neither is the larger
+            assert found > before
+        before = found
+        code, out, _ = das("show", tmp_path / f"{relation.name}.jsonl")
+        assert (code, relation.title in " ".join(out.split())) == (0, True)
+        assert f"by one {'household' if relation.whole else 'person'} in everybody" in out
+
+
+def test_a_cap_of_households_has_its_persons(das: Das, tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    das("init", file, "--cap-rho", "1", "--relation", "household", "--persons", "5")
+    assert "at most 5 persons" in das("show", file)[1]
+
+
+# --- what would wait, or is no name
+
+
+@pytest.fixture
+def no_wait() -> Iterator[None]:
+    """Whoever waits is stopped."""
+
+    def waited(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    signal.signal(signal.SIGALRM, waited)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+
+
+@pytest.mark.usefixtures("no_wait")
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "device"])
+def test_what_would_wait_is_refused(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, config: Path, kind: str
+) -> None:
+    """As a register, a configuration, a statement and a witness; before anything is opened."""
+    commands = Commands(capfdbinary)
+    odd = Path("/dev/tty") if kind == "device" else tmp_path / "odd.json"
+    if kind == "pipe":
+        os.mkfifo(odd)
+    elif kind == "link to a pipe":
+        os.mkfifo(tmp_path / "pipe")
+        odd.symlink_to(tmp_path / "pipe")
+    if not odd.exists():
+        pytest.skip("there is no such device here")
+    file, far = tmp_path / "r.jsonl", tmp_path / "far"
+    far.mkdir()
+    das = commands.named("register")
+    das("init", file, "--cap-rho", "9", "--witness", far / "head")
+    people = tmp_path / "people.csv"
+    people.write_text("region\nnorth\n")
+    run = ("--data", people, "--quiet", "--out", tmp_path / "out")
+    what = "device" if kind == "device" else "named pipe"
+    for name, given in (
+        ("register", ("show", odd)),
+        ("register", ("check", odd)),
+        ("register", ("add", odd, config)),
+        ("register", ("add", file, odd)),
+        ("run", (config, *run, "--register", odd)),
+        ("run", (odd, *run)),
+        ("check", (odd,)),
+        ("account", (odd, "pl94-2010")),
+        ("account", ("verify", odd)),
+        ("estimate", ("--from", odd, "--out", tmp_path / "out")),
+    ):
+        code, _, err = commands.named(name)(*given)
+        assert (code, f"is a {what}" in err) == (2, True), (name, given, err)
+    (far / "head").unlink()
+    (far / "head").symlink_to(odd)
+    code, _, err = das("show", file)
+    assert (code, "witness" in err) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        (("--population", "us\n2020"), "--population"),
+        (("--population", ""), "--population"),
+        (("--population", "p", "--disjoint-from", "p"), "--disjoint-from"),
+        (("--disjoint-from", "everybody"), "--disjoint-from"),
+        (("--disjoint-from", "\x1b[2J"), "--disjoint-from"),
+        (("--set", 'run.name="a\\nb"'), "run.name"),
+    ],
+)
+def test_what_is_no_name_is_refused(
+    capfdbinary: pytest.CaptureFixture[bytes],
+    tmp_path: Path,
+    config: Path,
+    given: tuple[str, ...],
+    where: str,
+) -> None:
+    commands = Commands(capfdbinary)
+    das, run = commands.named("register"), commands.named("run")
+    file, people = tmp_path / "r.jsonl", tmp_path / "people.csv"
+    people.write_text("region\nnorth\n")
+    das("init", file, "--cap-rho", "9")
+    before = file.read_bytes()
+    calls = [(run, (config, "--data", people, "--register", file, "--out", tmp_path / "out"))]
+    if where.startswith("--"):
+        calls.append((das, ("add", file, config)))
+    for command, first in calls:
+        code, _, err = command(*first, *given)
+        assert (code, where in err, "Traceback" in err) == (2, True, False), err
+    assert file.read_bytes() == before
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_opening_with_control_characters_is_refused(das: Das, tmp_path: Path) -> None:
+    for given in (("--population", "a\tb"), ("--disjoint", "a\n=b")):
+        code, _, err = das("init", tmp_path / "r.jsonl", "--cap-rho", "1", *given)
+        assert (code, given[0] in err) == (2, True)
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+# --- what is said
+
+
+def test_lines_have_one_numbering(das: Das, tmp_path: Path, config: Path) -> None:
+    """The line of the file, its own number, what `show` lists, and what errors and heads say."""
+    file = tmp_path / "r.jsonl"
+    das("init", file, "--cap-rho", "9")
+    head = das("add", file, config)[1].split("head")[1].split()[0]
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["n"] for line in lines] == [1, 2]
+    assert head == f"2:{lines[-1]['digest']}"
+    (shown,) = json.loads(das("show", file, "--json")[1])["entries"]
+    assert shown["line"] == "2"
+    assert "in line 2" in das("add", file, config)[2]
+    assert "knows number 3" in das("check", file, "--head", f"3:{'0' * 64}")[2]
+
+
+def test_it_is_said_that_a_copy_without_a_witness_cannot_be_detected(
+    das: Das, tmp_path: Path
+) -> None:
+    said = "without a witness (init --witness), a copy that goes on by itself cannot be detected"
+    bare, witnessed = tmp_path / "r.jsonl", tmp_path / "w.jsonl"
+    out = das("init", bare, "--cap-rho", "9")[1]
+    assert said in out
+    das("init", witnessed, "--cap-rho", "9", "--witness", tmp_path / "far" / "head")
+    for command in ("show", "check"):
+        for file, is_said in ((bare, True), (witnessed, False)):
+            assert (said in " ".join(das(command, file)[1].split())) is is_said
+    page = tmp_path / "page.html"
+    assert json.loads(das("show", bare, "--json", "--html", page)[1])["notes"] == [said]
+    assert said in page.read_text()

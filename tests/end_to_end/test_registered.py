@@ -14,24 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from das import pipeline
 from das.accounting.register import Cap, Entry, Opening
 from das.errors import RegisterError, UserError
 from das.files import register
-from das.files.register import Head
-from das.files.run.ledger import Attempt, Entries, LedgerFile
+from das.files.register import RegisterFile
+from das.files.run.ledger import LedgerFile
 from das.files.run.register_link import RegisterLink
 from das.files.run.run_directory import RunDirectory
 from das.jobs import registering
-from das.model.budget import Neighbours
 from das.model.mechanism import RHO
 from das.spec import load
 from das.truth import voiding
-from das.truth.registering import RegisteredDraws, RegisterOptions, owed
-from tests.accounting.test_register import entry
+from das.truth.registering import RegisterOptions
 from tests.contract.publications import TOY, toy_registered
 from tests.files.test_register import child
 from tests.stopped import Killed, Step
@@ -54,7 +50,7 @@ def office(tmp_path: Path) -> RegisterOptions:
 def opened(path: Path, witness: Path | None = None, most: int = 100) -> RegisterOptions:
     cap = Cap(RHO, Fraction(most))
     place = None if witness is None else str(witness)
-    register.create(path, Opening("x", cap, Neighbours.BOUNDED, "us-2020", witness=place))
+    register.create(path, Opening("x", cap, "us-2020", witness=place))
     return RegisterOptions(path)
 
 
@@ -62,9 +58,9 @@ def entries(office: RegisterOptions) -> list[Entry]:
     return list(register.read(office.path).register.standing.values())
 
 
-def run(out: Path, *changes: str, **how: Any) -> None:
+def run(out: Path, *changes: str, south: int = 12, **how: Any) -> None:
     people = out.parent / "people.csv"
-    people.write_text("region\n" + "north\n" * 30 + "south\n" * 12)
+    people.write_text("region\n" + "north\n" * 30 + "south\n" * south)
     pipeline.run(load(TOY, where="c", overrides=changes), out, paths=[people], **how)
 
 
@@ -83,7 +79,7 @@ def test_a_run_is_entered_once_and_knows_the_head(office: RegisterOptions, tmp_p
         True,
         "the toy publication",
     )
-    assert register.read(office.path).register.spent == COST
+    assert register.read(office.path).register.spent.cost == COST
     assert registering.check_run(office.path, tmp_path / "run") == register.read(office.path).head
     outputs = RunDirectory(tmp_path / "run").read_manifest()["outputs"]
     assert "confidential/register.json" in outputs
@@ -99,7 +95,7 @@ def test_a_seeded_run_is_entered_and_marked(office: RegisterOptions, tmp_path: P
     for i in range(2):
         run(tmp_path / str(i), "run.seed=7", register=office)
     assert [e.private for e in entries(office)] == [False, False]
-    assert register.read(office.path).register.spent == 2 * COST
+    assert register.read(office.path).register.spent.cost == 2 * COST
 
 
 def test_a_failed_run_stays_spent(
@@ -164,14 +160,17 @@ def test_killed_before_any_write_it_is_entered_once(tmp_path: Path) -> None:
     assert write > 40
 
 
-def test_killed_between_entry_and_ledger_without_a_key_it_may_enter_again(
+def test_killed_between_name_and_ledger_without_a_key_it_is_entered_again(
     office: RegisterOptions, tmp_path: Path
 ) -> None:
-    """Too much, never too little; and once its folder knows the head, not again."""
+    """Nobody knows whether a copy has drawn it: too much, never too little."""
     out, keyless = tmp_path / "run", "run.entropy=forgetful"
-    stopped(Step(RegisterLink, "entered"), out, keyless, register=office)
-    assert len(entries(office)) == 1
+    stopped(Step(RegisterFile, "append", 2), out, keyless, register=office)
     stopped(Step(LedgerFile, "begin"), out, keyless, resume=True)
+    assert len(entries(office)) == 1
+    with pytest.raises(RegisterError, match="has drawn persons at Region before"):
+        run(out, keyless, resume=True)
+    run(out, keyless, resume=True, accept_spent=True)
     assert len(entries(office)) == 2
     run(out, keyless, resume=True)
     assert len(entries(office)) == 2
@@ -189,12 +188,12 @@ def test_a_lost_key_is_paid_for_again(office: RegisterOptions, tmp_path: Path) -
         run(out, resume=True)
     assert office.path.read_bytes() == before
     stopped(Step(LedgerFile, "begin"), out, resume=True, accept_spent=True)
-    assert register.read(office.path).register.spent == 2 * COST
+    assert register.read(office.path).register.spent.cost == 2 * COST
     run(out, resume=True, accept_spent=True)
     first, second = entries(office)
     assert (first.id, first.times, second.times) == (second.id, {}, {"persons:Region": 2})
     assert first.key != second.key
-    assert register.read(office.path).register.spent == 2 * COST
+    assert register.read(office.path).register.spent.cost == 2 * COST
 
 
 def test_a_second_draw_that_there_is_no_room_for_is_refused(tmp_path: Path) -> None:
@@ -219,7 +218,7 @@ def test_a_copy_of_a_folder_with_another_key_is_refused(
     shutil.copytree(out, copy)
     RunDirectory(copy).noise_key.unlink()
     run(out, resume=True)
-    with pytest.raises(RegisterError, match="has entered with another run key"):
+    with pytest.raises(RegisterError, match="a copy or an old backup of one that went on"):
         run(copy, resume=True)
     assert not RunDirectory(copy).ledger.exists()
 
@@ -240,9 +239,7 @@ def test_a_run_without_a_register_can_enter_one(office: RegisterOptions, tmp_pat
 def test_a_run_stays_in_its_register(office: RegisterOptions, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    register.create(
-        other / "r.jsonl", Opening("y", Cap(RHO, Fraction(9)), Neighbours.BOUNDED, "us-2020")
-    )
+    register.create(other / "r.jsonl", Opening("y", Cap(RHO, Fraction(9)), "us-2020"))
     out = tmp_path / "run"
     stopped(Step(LedgerFile, "acknowledge"), out, register=office)
     with pytest.raises(RegisterError, match="this run is in the register"):
@@ -266,13 +263,13 @@ def test_a_run_knows_that_the_register_was_restored(tmp_path: Path) -> None:
     stopped(Step(LedgerFile, "begin"), out, register=office)
     latest = office.path.read_bytes()
     office.path.write_bytes(backup)
-    with pytest.raises(RegisterError, match=r"knows number 1[\s\S]*restored backup"):
+    with pytest.raises(RegisterError, match=r"knows number 3[\s\S]*restored backup"):
         run(out, resume=True)
     with pytest.raises(RegisterError, match="restored backup"):
         registering.check_run(office.path, out)
     assert not RunDirectory(out).ledger.exists()
     run(tmp_path / "other", register=office)  # knows nothing: the line is another
-    with pytest.raises(RegisterError, match="line 2 is not the one"):
+    with pytest.raises(RegisterError, match="line 3 is not the one"):
         registering.check_run(office.path, out)
     office.path.write_bytes(latest)
     run(out, resume=True)
@@ -284,7 +281,7 @@ def test_with_a_witness_no_run_enters_a_restored_register(
     backup = office.path.read_bytes()
     run(tmp_path / "run", register=office)
     office.path.write_bytes(backup)
-    with pytest.raises(RegisterError, match="its witness knows number 1"):
+    with pytest.raises(RegisterError, match="its witness knows number 3"):
         run(tmp_path / "other", register=office)
     assert not (tmp_path / "other").exists()
 
@@ -292,144 +289,169 @@ def test_with_a_witness_no_run_enters_a_restored_register(
 # --- given up
 
 
-def test_given_up_before_any_output(office: RegisterOptions, tmp_path: Path) -> None:
+def entered(out: Path, office: RegisterOptions, *changes: str) -> None:
+    """Stopped between its entry and the name of its first draw."""
+    stopped(Step(RegisterFile, "append", 2), out, *changes, register=office)
+
+
+def test_given_up_before_its_first_draw(office: RegisterOptions, tmp_path: Path) -> None:
     out, copy = tmp_path / "run", tmp_path / "copy"
-    stopped(Step(LedgerFile, "begin"), out, register=office)
+    entered(out, office)
     shutil.copytree(out, copy)
+    assert register.read(office.path).register.spent.cost == COST
     voiding.void(out)
-    assert not RunDirectory(out).noise_key.exists()
-    assert register.read(office.path).register.spent == 0
+    assert register.read(office.path).register.spent.cost == 0
     for folder in (out, copy):
-        with pytest.raises(RegisterError, match="given up"):
+        with pytest.raises(RegisterError, match="given up: its entry, line 2 of the register"):
             run(folder, resume=True, accept_spent=True)
         assert not RunDirectory(folder).ledger.exists()
-    with pytest.raises(RegisterError, match="given up already"):
+        with pytest.raises(RegisterError, match="given up already"):
+            voiding.void(folder)
+    with pytest.raises(RegisterError, match="given up"):
+        registering.check_run(office.path, copy)
+
+
+def test_a_copy_that_went_on_is_not_taken_back(tmp_path: Path) -> None:
+    """The attack: two releases under a cap that has room for one."""
+    office, out, copy = opened(tmp_path / "r.jsonl", most=1), tmp_path / "run", tmp_path / "copy"
+    stopped(Step(LedgerFile, "begin"), out, register=office)
+    shutil.copytree(out, copy)
+    run(copy, resume=True)
+    with pytest.raises(RegisterError, match="stays spent: it has begun"):
         voiding.void(out)
+    with pytest.raises(RegisterError, match="cap"):
+        run(tmp_path / "third", register=office)
+    registering.check_run(office.path, copy)
+
+
+def test_check_looks_at_what_was_given_up(tmp_path: Path) -> None:
+    """Also where somebody has made the lines of two registers by hand: one of a copy that went on."""
+    office, out = opened(tmp_path / "r.jsonl"), tmp_path / "run"
+    entered(out, office)
+    before = office.path.read_bytes()
+    shutil.copytree(out, tmp_path / "copy")
+    run(out, resume=True)
+    office.path.write_bytes(before)
+    voiding.void(tmp_path / "copy")
+    link = RegisterLink.read(RunDirectory(out))
+    assert link is not None
+    replace(link, head=None).write(RunDirectory(out))
+    with pytest.raises(RegisterError, match="given up"):
+        registering.check_run(office.path, out)
+    (out / "manifest.json").unlink()
+    with pytest.raises(RegisterError, match="given up"):
+        run(out, resume=True)
 
 
 def test_giving_up_can_be_interrupted(office: RegisterOptions, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    stopped(Step(LedgerFile, "begin"), out, register=office)
+    entered(out, office)
     with pytest.MonkeyPatch.context() as patch:
         Step(register.RegisterFile, "append").arm(patch)
         with pytest.raises(Killed):
             voiding.void(out)
-    assert not RunDirectory(out).noise_key.exists()
     assert len(entries(office)) == 1
-    with pytest.raises(RegisterError, match="given up"):
-        run(out, resume=True)
     voiding.void(out)
     assert entries(office) == []
 
 
-def _no_key(directory: RunDirectory) -> None:
-    directory.noise_key.rename(directory.root.with_name("moved.key"))
+@pytest.mark.parametrize("entropy", ["run.seed=1", "run.entropy=kernel", "run.entropy=keyed"])
+def test_what_has_begun_stays_spent(office: RegisterOptions, tmp_path: Path, entropy: str) -> None:
+    """Before its ledger has a line, and when a draw is made; whatever its noise follows from."""
+    for i, step in enumerate((Step(LedgerFile, "begin"), Step(LedgerFile, "acknowledge"))):
+        out = tmp_path / str(i)
+        stopped(step, out, entropy, register=office)
+        before = office.path.read_bytes()
+        with pytest.raises(RegisterError, match="stays spent: it has begun"):
+            voiding.void(out)
+        assert office.path.read_bytes() == before
+    with pytest.raises(RegisterError, match="stays spent: its folder is not there"):
+        voiding.void(tmp_path / "nowhere")
 
 
-def _other_key(directory: RunDirectory) -> None:
-    directory.noise_key.write_bytes(bytes(32))
-
-
-def _draft(directory: RunDirectory) -> None:
-    (directory.release / ".table.csv.tmp").write_text("noise")
-
-
-def _task(directory: RunDirectory) -> None:
-    (directory.root / "work").mkdir()
-    (directory.root / "work" / "tasks.json").write_text("{}")
-
-
-@pytest.mark.parametrize(
-    ("harm", "why"),
-    [
-        (_no_key, "its run key is gone"),
-        (_other_key, "not the one that has entered"),
-        (_draft, "files were written"),
-        (_task, "files were written"),
-    ],
-)
-def test_what_is_not_proved_stays_spent(
-    office: RegisterOptions, tmp_path: Path, harm: Callable[[RunDirectory], None], why: str
-) -> None:
-    out = tmp_path / "run"
-    stopped(Step(LedgerFile, "begin"), out, register=office)
-    harm(RunDirectory(out))
-    before = office.path.read_bytes()
-    with pytest.raises(RegisterError, match=f"stays spent: .*{why}"):
-        voiding.void(out)
-    assert office.path.read_bytes() == before
-
-
-def test_what_was_measured_or_has_no_key_stays_spent(
+def test_what_was_measured_before_it_entered_stays_spent(
     office: RegisterOptions, tmp_path: Path
 ) -> None:
-    stopped(Step(LedgerFile, "acknowledge"), tmp_path / "measured", register=office)
-    stopped(Step(LedgerFile, "begin"), tmp_path / "seeded", "run.seed=1", register=office)
-    stopped(Step(LedgerFile, "begin"), tmp_path / "keyless", "run.entropy=kernel", register=office)
-    for name in ("measured", "seeded", "keyless", "nowhere"):
-        with pytest.raises(RegisterError, match="stays spent"):
-            voiding.void(tmp_path / name)
-    assert len(entries(office)) == 3
-
-
-def test_who_measured_before_it_entered_stays_spent(
-    office: RegisterOptions, tmp_path: Path
-) -> None:
-    """A file of measurements may be there that no ledger knows yet."""
     out = tmp_path / "run"
     stopped(Step(LedgerFile, "acknowledge"), out)
-    stopped(Step(LedgerFile, "acknowledge"), out, resume=True, register=office)
-    with pytest.raises(RegisterError, match="stays spent: files were written"):
+    stopped(Step(RegisterFile, "append", 2), out, resume=True, register=office)
+    assert len(entries(office)) == 1
+    with pytest.raises(RegisterError, match="stays spent"):
         voiding.void(out)
+    run(out, resume=True)
+    assert len(entries(office)) == 1
 
 
-def test_who_is_at_work_is_not_given_up(office: RegisterOptions, tmp_path: Path) -> None:
+def test_what_is_at_work_is_not_given_up(office: RegisterOptions, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    stopped(Step(LedgerFile, "begin"), out, register=office)
+    entered(out, office)
     with RunDirectory(out).lock(), pytest.raises(UserError, match="at work"):
         voiding.void(out)
-    assert RunDirectory(out).noise_key.exists()
+    run(out, resume=True)
 
 
-# --- what is owed, by itself
-
-STAGES = [("persons", level) for level in ("State", "County", "Tract")]
+# --- copies that draw
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(STAGES), st.booleans()), max_size=8),
-    st.sampled_from(["keyed", "keyless"]),
-)
-def test_what_is_entered_covers_every_draw(
-    losses: list[tuple[tuple[str, str], bool]], kind: str
+def test_a_copy_without_a_key_that_draws_again_is_refused_or_counted(
+    office: RegisterOptions, tmp_path: Path
 ) -> None:
-    """A run that loses stages, one after the other, with its key or without: after each step it has
-    entered each stage as often as its ledger draws it, and with one key never more."""
-    entered: list[Entry] = []
-    drawn, key, known = dict.fromkeys(STAGES, 0), "k0", Head(1, "0" * 64)
-    total = dict.fromkeys(STAGES, 0)
-    for i, (lost, key_lost) in enumerate([(None, False), *losses]):
-        again = {lost} if lost else set()
-        if key_lost:
-            again, key = set(STAGES), f"k{i}"
-        often = {s: max(1, n + (s in again)) for s, n in drawn.items()}
-        name = key if kind == "keyed" else None
-        due = owed(entered, often, drawn, again, name, known if entered else None)
-        for s, n in due.items():
-            total[s] += n
-        if due:
-            times = {":".join(s): n for s, n in often.items() if n > 1}
-            entered.append(replace(entry("run", Fraction(1)), key=name, times=times))
-        drawn = often
-        assert total == drawn
-        assert owed(entered, often, drawn, set(), name, known) == {}, "and nothing twice"
+    out, copy, keyless = tmp_path / "run", tmp_path / "copy", "run.entropy=kernel"
+    entered(out, office, keyless)
+    shutil.copytree(out, copy)
+    run(copy, keyless, resume=True)
+    with pytest.raises(RegisterError, match="a copy or an old backup"):
+        run(out, keyless, resume=True)
+    assert len(entries(office)) == 1
+    run(out, keyless, resume=True, accept_spent=True)
+    assert register.read(office.path).register.spent.cost == 2 * COST
 
 
-def test_no_stage_is_drawn_more_often_than_it_was_entered() -> None:
-    stage = STAGES[0]
-    attempt = Attempt(*stage, 1, events=[object()])  # type: ignore[list-item]
-    RegisteredDraws({stage: 2}).check(stage, Entries([attempt]))
-    with pytest.raises(Exception, match="more often than the register knows"):
-        RegisteredDraws({stage: 1}).check(stage, Entries([attempt]))
-    torn = Attempt(*stage, 1)
-    RegisteredDraws({stage: 1}).check(stage, Entries([torn]))
+def test_a_copy_with_the_same_key_draws_the_same_and_costs_nothing(
+    office: RegisterOptions, tmp_path: Path
+) -> None:
+    out, copy = tmp_path / "run", tmp_path / "copy"
+    stopped(Step(LedgerFile, "begin"), out, register=office)
+    shutil.copytree(out, copy)
+    run(copy, resume=True)
+    run(out, resume=True)
+    assert len(entries(office)) == 1
+    first, second = (LedgerFile(RunDirectory(o).ledger).entries.files() for o in (out, copy))
+    assert first == second
+
+
+def test_equal_noise_on_other_data_is_refused(office: RegisterOptions, tmp_path: Path) -> None:
+    """Its difference from the first would be the difference of the data."""
+    out, copy = tmp_path / "run", tmp_path / "copy"
+    stopped(Step(LedgerFile, "begin"), out, register=office)
+    shutil.copytree(out, copy)
+    run(out, resume=True)
+    truth = RunDirectory(copy).confidential / "truth" / "counts.json"
+    truth.write_text(truth.read_text().replace("12", "13"))
+    with pytest.raises(RegisterError, match="other data with the same noise"):
+        run(copy, resume=True, accept_spent=True)
+    assert not RunDirectory(copy).ledger.exists()
+
+
+def test_two_copies_that_measure_other_data_are_both_counted(
+    office: RegisterOptions, tmp_path: Path
+) -> None:
+    """Three draws of one stage: of what the run began with, and of two other truths."""
+    out, copy = tmp_path / "run", tmp_path / "copy"
+    stopped(Step(LedgerFile, "acknowledge"), out, register=office)
+    shutil.copytree(out, copy)
+    run(out, resume=True)
+    for folder, others in ((copy, "13"), (tmp_path / "third", "14")):
+        if folder is not copy:
+            shutil.copytree(tmp_path / "kept", folder)
+        else:
+            shutil.copytree(copy, tmp_path / "kept")
+        truth = RunDirectory(folder).confidential / "truth" / "counts.json"
+        truth.write_text(truth.read_text().replace("12", others))
+        with pytest.raises(UserError, match="--accept-spent"):
+            run(folder, resume=True)
+        if folder is copy:
+            run(folder, resume=True, accept_spent=True)
+    assert register.read(office.path).register.spent.cost == 2 * COST
+    with pytest.raises(RegisterError, match="other data with the same noise"):
+        run(folder, resume=True, accept_spent=True)

@@ -20,7 +20,6 @@ from das.accounting.register import Cap, Opening, Register
 from das.errors import RegisterError, UserError
 from das.files import register
 from das.files.register import Head
-from das.model.budget import Neighbours
 from das.model.mechanism import RHO
 from tests.accounting.test_register import entry
 
@@ -32,7 +31,7 @@ WRITES = ("write", "fsync", "ftruncate", "replace")
 def opened(folder: Path, most: Fraction | int = 10, witness: Path | None = None) -> Path:
     path = folder / "register.jsonl"
     place = None if witness is None else str(witness)
-    opening = Opening("x", Cap(RHO, Fraction(most)), Neighbours.BOUNDED, "a", witness=place)
+    opening = Opening("x", Cap(RHO, Fraction(most)), "a", witness=place)
     register.create(path, opening)
     return path
 
@@ -57,7 +56,7 @@ def three(tmp_path: Path) -> Path:
 def test_what_is_entered_is_there(three: Path) -> None:
     found = register.read(three)
     assert ids(three) == ["0", "1", "2"]
-    assert found.register.spent == 3 * COST
+    assert found.register.spent.cost == 3 * COST
     assert found.head == Head.of(str(found.head))
     with pytest.raises(UserError, match="is there already"):
         opened(three.parent)
@@ -134,6 +133,13 @@ def test_a_line_that_passes_the_cap_is_named(
         register.check_caps(found)
 
 
+def test_an_earlier_format_is_named(three: Path) -> None:
+    """It knows no names of draws: what was given up there may have been drawn."""
+    three.write_bytes(three.read_bytes().replace(b"das-register/2", b"das-register/1"))
+    with pytest.raises(RegisterError, match="opens no register of the format das-register/2"):
+        register.read(three)
+
+
 # --- restored backups
 
 
@@ -145,7 +151,7 @@ def test_a_restored_backup_is_refused(tmp_path: Path) -> None:
     path.write_bytes(backup)
     for use in (lambda: register.read(path), lambda: add(path, "2")):
         with pytest.raises(
-            RegisterError, match=r"its witness knows number 2[\s\S]*restored backup"
+            RegisterError, match=r"its witness knows number 3[\s\S]*restored backup"
         ):
             use()
     assert path.read_bytes() == backup
@@ -209,7 +215,7 @@ def test_a_torn_line_that_was_entered_is_refused(tmp_path: Path) -> None:
     path = opened(tmp_path, witness=tmp_path / "elsewhere" / "head")
     add(path, "0")
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(RegisterError, match="its witness knows number 1"):
+    with pytest.raises(RegisterError, match="its witness knows number 2"):
         add(path, "1")
 
 
@@ -320,8 +326,8 @@ def test_a_signature_is_of_the_lines_before_it(three: Path, key: Path, tmp_path:
         register.sign(file, key)
     add(three, "after")
     found = register.read(three)
-    assert register.check_signatures(found, None) == {4: None}
-    assert register.check_signatures(found, signers) == {4: "office@example.gov"}
+    assert register.check_signatures(found, None) == {5: None}
+    assert register.check_signatures(found, signers) == {5: "office@example.gov"}
     signers.write_text("office@example.gov ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMnobody\n")
     with pytest.raises(RegisterError, match="line 5: it is signed by nobody"):
         register.check_signatures(found, signers)
@@ -330,7 +336,7 @@ def test_a_signature_is_of_the_lines_before_it(three: Path, key: Path, tmp_path:
 def test_a_history_that_was_rewritten_breaks_the_signature(three: Path, key: Path) -> None:
     with register.locked(three) as file:
         register.sign(file, key)
-    signature = register.read(three).register.signed[4]
+    signature = register.read(three).register.signed[5]
     other = three.with_name("other.jsonl")
     lines = three.read_bytes().splitlines(keepends=True)
     other.write_bytes(lines[0])

@@ -24,7 +24,6 @@ from das.files.measurements import nmf
 from das.files.run.ledger import measurements
 from das.files.run.run_directory import RunDirectory
 from das.jobs.sweep import SweepResult, sweep
-from das.model.budget import Neighbours
 from das.model.error_rows import ErrorRow
 from das.model.measurement import Measurement
 from das.model.mechanism import RHO
@@ -392,7 +391,7 @@ def test_each_noise_of_a_sweep_enters_its_register_once(
     cost = 3 * spec.persons.plan.cost
     most = cost - Fraction(1, 10**9)
     for path, cap in ((tmp_path / "full.jsonl", most), (tmp_path / "r.jsonl", cost)):
-        opening = Opening("x", Cap(RHO, cap), Neighbours.BOUNDED, "p")
+        opening = Opening("x", Cap(RHO, cap), "p")
         register.create(path, opening)
     one = spec.persons.plan.cost
 
@@ -412,5 +411,5 @@ def test_each_noise_of_a_sweep_enters_its_register_once(
             go(tmp_path / "r.jsonl")
     go(tmp_path / "r.jsonl", resume=True)
     found = register.read(tmp_path / "r.jsonl").register
-    assert sorted(e.spending.cost for e in found.entries.values()) == [one, 2 * one]
+    assert sorted(e.spending.rho for e in found.entries.values()) == [one, 2 * one]
     assert found.left == 0

@@ -57,6 +57,7 @@ def refuse_pipes(release: Path) -> None:
     Raises:
         ReleaseError: the first name that is something else.
     """
+    refuse_special(release)
     if not release.is_dir() or not os.access(release, os.R_OK | os.X_OK):
         return  # the code that reads it says so
     names = {p.name for p in release.iterdir()}
@@ -67,6 +68,17 @@ def refuse_pipes(release: Path) -> None:
                 raise _odd(path, f"is {_KINDS.get(kind, 'no file')}, and no file of a release")
         if not deep:
             return
+
+
+def refuse_special(path: Path) -> None:
+    """Raises :class:`ReleaseError` where ``path`` is a pipe, a socket or a device. Comes before it is
+    opened: to open some of them waits for another process, or does something."""
+    if (kind := _kind(path)) not in (stat.S_IFREG, stat.S_IFDIR):
+        raise ReleaseError(
+            f"is {_KINDS.get(kind, 'no file')}, and no file",
+            where=path,
+            remedy="give a file: what a pipe has said cannot be read again",
+        )
 
 
 def _kind(path: Path) -> int:

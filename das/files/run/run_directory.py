@@ -16,7 +16,7 @@ from das.errors import ReleaseError, SpecError, UserError
 from das.files import atomic
 from das.files.hashing import file_digest
 from das.files.listing import files_below
-from das.files.release.plain import refuse_pipes
+from das.files.release.plain import refuse_pipes, refuse_special
 from das.model.kinds import PERSONS, kind_of
 
 #: What is in the folder of a sweep.
@@ -302,8 +302,8 @@ def entries(folder: Path) -> list[str]:
 
 def read_text(path: Path, what: str, remedy: str = "check the path") -> str:
     """A text file that a user names. Raises :class:`SpecError` where it is missing (``remedy``) or
-    not UTF-8.
-    """
+    not UTF-8."""
+    refuse_special(Path(path))
     try:
         with Path(path).open("rb") as file:
             if len(data := file.read(LONGEST + 1)) > LONGEST:
@@ -355,6 +355,7 @@ def release_above(path: Path) -> Path | None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
+    refuse_special(path)
     try:
         value = json.loads(
             path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_constant=_refused
