@@ -49,6 +49,25 @@ RUNS = {
     "best, with the prior": (CONFIG_BEST, ("estimation.prior=housing",)),
     "fair": (CONFIG_FAIR, ()),
 }
+#: What a table has, by its words: level or kind of area, query, and one answer or all.
+LINES = {
+    "total, county": ("County", "total", None),
+    "Hispanic origin, county": ("County", "hispanic", None),
+    "Hispanic origin by race, county": ("County", "hispanic * cenrace", None),
+    "total, tract": ("Tract", "total", None),
+    "18 and over, tract": ("Tract", "votingage", 1),
+    "Hispanic origin by race, tract": ("Tract", "hispanic * cenrace", None),
+    "total, block group": ("Block_Group", "total", None),
+    "by voting age, block group": ("Block_Group", "votingage", None),
+    "Hispanic origin by race, block group": ("Block_Group", "hispanic * cenrace", None),
+    "total, block": ("Block", "total", None),
+    "Hispanic origin by race, block": ("Block", "hispanic * cenrace", None),
+    "total, town": ("County_Subdivision", "total", None),
+    "total, place": ("Place", "total", None),
+    "total, state-house district": ("SLDL", "total", None),
+    "total, state-senate district": ("SLDU", "total", None),
+    "total, congressional district": ("CD", "total", None),
+}
 #: Relative to production: the mean absolute error must be at most this part of it.
 BARS: dict[tuple[str, str, int | None], float] = {
     ("Tract", "total", None): 0.6,
@@ -95,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         dest="changes",
         help="changes to the best configuration",
     )
+    parser.add_argument("--table", action="store_true", help="mean absolute errors as Markdown")
     given = parser.parse_args(arguments)
     figures, data = Figures("best"), shared_data(RHODE_ISLAND)
     if data is None:
@@ -111,7 +131,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             prepared = prepare(spec, [data], Stages(), Silent())
             for seed in range(1, given.repeats + 1):
                 found.setdefault(name, []).append(dict(_errors(spec, prepared, seed, pool)))
-    _print(figures, found)
+    if given.table:
+        _table(found)
+    else:
+        _print(figures, found)
+
+
+def _table(found: Mapping[str, Sequence[Errors]]) -> None:
+    """A line of each count, a column of each run; and how many runs each column has."""
+    means = {name: _means(runs) for name, runs in found.items()}
+    print("| | " + " | ".join(f"{name}, {len(runs)} runs" for name, runs in found.items()) + " |")
+    print("|---" * (len(found) + 1) + "|")
+    for says, key in LINES.items():
+        print(f"| {says} | " + " | ".join(f"{of[key][0]:.3g}" for of in means.values()) + " |")
 
 
 def _errors(

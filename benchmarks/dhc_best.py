@@ -6,7 +6,7 @@ ratios are what counts. For every seed both redistricting releases are made, and
 Errors are mean absolute errors of all lines of each published table and of some queries, over the
 units of a level. Every table that is worse than production's by more than 2 % is listed.
 
-The end is a step of the second stage (:mod:`das.design.second_stage`): which tables and queries are
+The end is a step of the second stage (:mod:`benchmarks.second_stage`): which tables and queries are
 short, which of them no query with few answers tells, and which shares are next."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import CONFIG, CONFIG_BEST, Figures, compared, no_data, shared_data
+from benchmarks.second_stage import MeasuredGroup, missing, next_shares, raised
 from das import pipeline
-from das.design.second_stage import MeasuredGroup, missing, next_shares, raised
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.engine.progress import SILENT

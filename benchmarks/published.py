@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
+from itertools import islice
 
 from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
@@ -25,14 +26,15 @@ from das.truth.preparation import Prepared
 
 
 def noisy(
-    spec: RunSpec, prepared: Prepared, seed: int, universe: str = PERSONS.name
+    spec: RunSpec, prepared: Prepared, seed: int, universe: str = PERSONS.name, to: str = ""
 ) -> Measurements:
-    """What is measured of one universe; ``spec`` knows the tree."""
+    """What is measured of one universe, down to the level ``to``; ``spec`` knows the tree."""
+    end = tuple(prepared.measured[universe]).index(to) + 1 if to else None
     u, tree = planned(spec, universe), prepared.trees[universe]
     ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
     return Measurements.of(
         m
-        for level, h in prepared.measured[u.name].items()
+        for level, h in islice(prepared.measured[u.name].items(), end)
         for m in measure(h, level, u.name, u.schema, tree, u.plan, source, ledger)
     )
 

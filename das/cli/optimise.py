@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from das.accounting.pairs import pair_limits
 from das.cli.answer import CommandAnswer, print_answer
 from das.cli.console import console, records_table
 from das.cli.options import exact_option, warn
@@ -91,9 +92,11 @@ def show_optimum(
     if rho is not None and rho <= 0:
         raise UserError(f"a rho of {rho}", where="--rho", remedy="give a positive one")
     losses = guarded_losses(written.epsilon.each, spec, universe.name, where)
+    costs = {(d.level, d.query): d.cost for d in universe.plan.plain}
+    limits = pair_limits(universe.schema, pairs, costs) if written.epsilon.pairs else {}
     with Live(quiet=as_json or as_toml) as shown:
         ground = _ground(spec, universe.name, asked, written.lists, shown)
-        found = optimising.optimum(universe, target_set, ground, rho, shown, losses)
+        found = optimising.optimum(universe, target_set, ground, rho, shown, losses, limits)
     if as_toml:
         made = made_from(found, asked.targets.name)
         tables = budget_toml(spec, universe.name, found.plan, made)
@@ -200,6 +203,10 @@ def _sentences(found: Optimum) -> list[str]:
         out.append(
             f"rho = {float(found.plan.cost):.6g}, at which every guard on epsilon holds by exact"
             " composition"
+        )
+    if found.pairs:
+        out.append(
+            f"no two records cost more rho than their limit ({found.pairs:,} kinds of pairs)"
         )
     if found.gap > optimising.GAPS[found.ground.kind][0] * UNPROVED:
         out.append(_unproved(found))
@@ -308,6 +315,7 @@ def _said(found: Optimum, spec: Specification, universe: str) -> dict[str, Any]:
         "gap": found.gap,
         "redundant": [{"level": lv, "query": q} for lv, q in found.redundant],
         "guards": [asdict(r) for r in found.losses],
+        "pairs": found.pairs,
         "shares": [
             {
                 "level": lv,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from das.accounting.pairs import pair_limits
 from das.cli.optimise import OptimiseOptions, made_from, show, toml_of
 from das.cli.options import exact_option
 from das.engine.display import Live
@@ -47,12 +48,14 @@ def show_dhc_optimum(
     )
     rho = own.plan.cost if asked.rho is None else exact_option("--rho", asked.rho)
     losses = guarded_losses(written.epsilon.each, spec, u.name, where, u.plan)
+    limits = pair_limits(u.schema, pairs, *spec.whole(u.name)) if written.epsilon.pairs else {}
     at = list(dict.fromkeys(t.estimand.place for t in target_set.targets))
     opened = open_dhc(release_of(asked.like))
     with Live(quiet=as_json or as_toml) as shown:
         ground = large_ground.of_units(u, opened, at)
         held = large_ground.holding(target_set, u)
-        found = large_ground.at_levels(optimising.optimum(u, held, ground, rho, shown, losses), at)
+        best = optimising.optimum(u, held, ground, rho, shown, losses, limits)
+        found = large_ground.at_levels(best, at)
     if as_toml:
         made = made_from(found, asked.targets.name)
         tables_toml = dhc_budget_toml(spec, u.name, found.plan, made)

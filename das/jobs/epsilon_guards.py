@@ -40,6 +40,7 @@ from das.spec import DhcSpec, RunSpec
 from das.spec.targets import CHANGES, EpsilonGuard
 
 PairCosts = Mapping[LevelQuery, Fraction]
+PairLimits = Mapping[frozenset[LevelQuery], Fraction]
 #: What is lowered becomes a multiple of 1/GRAIN, and it is lowered so many times at most.
 GRAIN, TRIES = 10**12, 60
 #: At most this part of what is free goes at once.
@@ -182,6 +183,29 @@ def _accounts(spec: RunSpec | DhcSpec, universe: str) -> Iterator[TreeAccount]:
         yield TreeAccount("every tree", terms, universe, others, whole=False)
     whole = replace(terms, paths={}, places={}, split={})
     yield TreeAccount("whole units", whole, universe, others, whole=True)
+
+
+def within(limits: PairLimits, chosen: PairCosts, kept: PairCosts) -> PairCosts:
+    """The costs of a plan, with all that is free of them lowered by one factor, so that no pair of
+    records costs more than its limit. Raises :class:`SpecError` where what is kept alone does."""
+
+    def cost(of: PairCosts, changed: frozenset[LevelQuery]) -> Fraction:
+        return sum((of.get(pair, Fraction(0)) for pair in changed), Fraction(0))
+
+    part = Fraction(1)
+    for changed, most in limits.items():
+        if (all_ := cost(chosen, changed)) > most:
+            if (fixed := cost(kept, changed)) > most:
+                raise SpecError(
+                    "what is held or kept alone costs two records more than their limit",
+                    where="guard.epsilon.pairs",
+                    remedy="hold and keep less",
+                )
+            part = min(part, (most - fixed) / (all_ - fixed))
+    if part == 1:
+        return chosen
+    free = {pair: x - kept.get(pair, 0) for pair, x in chosen.items()}
+    return {p: chosen[p] - x + Fraction(floor(x * part * GRAIN), GRAIN) for p, x in free.items()}
 
 
 def lowered(

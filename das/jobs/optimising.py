@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,11 @@ from das.design.model import Estimand, Model
 from das.design.optimise import enlarged, optimise
 from das.design.problem import MET, CertifiedAllocation, Problem
 from das.design.recursion import Recursion
-from das.design.target_set import AccuracyTarget, TargetSet, redundant
+from das.design.target_set import AccuracyTarget, LossLimit, TargetSet, redundant
 from das.engine import Progress
 from das.engine.progress import SILENT
 from das.errors import UserError
-from das.jobs.epsilon_guards import GuardedLoss, lowered
+from das.jobs.epsilon_guards import GuardedLoss, PairLimits, lowered, within
 from das.jobs.plan_ground import Ground
 from das.model.plan import Plan
 from das.model.spelling import near
@@ -93,6 +94,8 @@ class Optimum:
     steps: int
     redundant: tuple[LevelQuery, ...]
     losses: tuple[LossRow, ...] = ()
+    pairs: int = 0
+    """How many sets of measurements the pairs of records change that a guard is about."""
 
     @property
     def gap(self) -> float:
@@ -125,10 +128,11 @@ def optimum(
     rho: Fraction | None = None,
     progress: Progress = SILENT,
     losses: Sequence[GuardedLoss] = (),
+    pairs_cost: PairLimits = MappingProxyType({}),
 ) -> Optimum:
     """The best shares for the plan of ``u`` as the configuration has it, before it fits a tree;
     ``rho``: a total other than its own. With ``losses`` the plan stays within them, even if it
-    then costs less.
+    then costs less; and so with ``pairs_cost`` (:func:`das.accounting.pairs.pair_limits`).
 
     Raises:
         UserError: a target that nothing reaches, limits that contradict the total, an unknown kind
@@ -136,7 +140,7 @@ def optimum(
     """
     plan, total = u.plan, u.plan.cost if rho is None else rho
     _check_detailed(u, ground.measurements)
-    if losses and target_set.objective == "least":
+    if (losses or pairs_cost) and target_set.objective == "least":
         raise UserError(
             "guards on epsilon go without the least total, whose limits they could contradict",
             where="guard.epsilon",
@@ -151,25 +155,18 @@ def optimum(
     costs = {(d.level, d.query): d.cost for d in plan.plain}
     now = _precisions(costs, ground.measurements)
     limits = [loss.limit(pairs) for loss in losses]
+    for changed, most in pairs_cost.items():
+        row = np.array([pair in changed for pair in pairs], dtype=float)
+        limits.append(LossLimit("guard.epsilon.pairs", row, float(most)))
     problem = target_set.problem(model, now, now * float(total / plan.cost), limits)
     gap, steps = GAPS[ground.kind]
     found = optimise(problem, gap, steps, _Telling(progress, model))
     chosen = _chosen(u, problem, found, costs, total, gap)
-    made = repriced(plan, _lowered(losses, chosen, problem, plan))
-    described = _described(target_set, ground, problem, found, plan, made)
-    return replace(described, losses=tuple(LossRow.of(loss, made) for loss in losses))
-
-
-def _lowered(
-    losses: Sequence[GuardedLoss], chosen: dict[LevelQuery, Fraction], problem: Problem, plan: Plan
-) -> dict[LevelQuery, Fraction]:
-    """As far as guards on epsilon need it."""
-    if not losses:
-        return chosen
-    costs = {(d.level, d.query): d.cost for d in plan.plain}
-    pairs = problem.model.measurements.pairs
     kept = {pair: costs[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
-    return lowered(chosen, kept, losses, plan)
+    made = repriced(plan, lowered(within(pairs_cost, chosen, kept), kept, losses, plan))
+    described = _described(target_set, ground, problem, found, plan, made)
+    rows = tuple(LossRow.of(loss, made) for loss in losses)
+    return replace(described, losses=rows, pairs=len(pairs_cost))
 
 
 class _Telling:

@@ -136,9 +136,3 @@ def reachable_sizes(sizes: Ints, households: int) -> np.ndarray:
             step[size:] |= out[: len(out) - size]
         out = step
     return out
-
-
-def couples_at_most(men: Ints, women: Ints, adults: Ints, households: Ints) -> Ints:
-    """The most opposite-sex couples of each block: each takes a man, a woman, and one adult who is
-    no householder."""
-    return np.minimum(np.minimum(men, women), adults - households)

@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.protect.audit import ranges
 from das.protect.unit_lines import DistinctLines
 from das.protect.witnesses import Witnesses, changed
 
@@ -73,14 +72,6 @@ def concealed(unit: DistinctLines, hidden: NDArray[np.bool_]) -> DistinctLines:
     return replace(
         unit, lower=np.where(hidden, 0.0, unit.lower), upper=np.where(hidden, np.inf, unit.upper)
     )
-
-
-def too_short(
-    unit: DistinctLines, hidden: NDArray[np.bool_], primary: NDArray[np.int64], wanted: Protection
-) -> NDArray[np.int64]:
-    """The primary rows whose range is too short."""
-    low, high = ranges(concealed(unit, hidden), primary)
-    return primary[wanted.short(unit.lower, low, high)[primary]]
 
 
 def enough(

@@ -265,6 +265,16 @@ class DhcSpec(Specification):
         of = _PRODUCTION[universe](self.budget.where)
         return self._on_levels(of, getattr(self.budget, universe), {}).rho
 
+    def whole(self, universe: str) -> tuple[Mapping[tuple[str, str], Fraction], Mapping[str, str]]:
+        """Production's costs over all its levels, times what the configuration says; and, by a
+        level here, its last level whose unit two records of two units below share. Those of one
+        tract share a group of parts of tracts (docs/strategy.md)."""
+        of, times = _PRODUCTION[universe](self.budget.where), getattr(self.budget, universe)
+        costs = {(lv, q): times * r for lv, queries in of.rho.items() for q, r in queries.items()}
+        shared = {lv: self._like(lv) for lv in self.geography.levels}
+        group = "Tract_Subset_Group"
+        return costs, {lv: group if at == "Tract_Subset" else at for lv, at in shared.items()}
+
     def _on_levels(
         self, of: Strategy, times: Fraction, own: Mapping[str, Mapping[str, Fraction]]
     ) -> Strategy:

@@ -116,6 +116,8 @@ class EpsilonGuards(Part):
     """The same between data sets that agree on what is published exactly."""
     changes: dict[str, Epsilon] = Field(default={})
     """Of single changes of a record, by the names that `das account` shows."""
+    pairs: Literal["now"] | None = None
+    """No two records, at one place or two, cost more rho; of the DHC, than in production."""
 
     @property
     def each(self) -> tuple[EpsilonGuard, ...]:

@@ -14,17 +14,19 @@ import tomli_w
 import das
 from das.accounting.changes import below, touched
 from das.accounting.guarantee import exact_epsilon
+from das.accounting.pairs import pair_limits
 from das.accounting.stated_losses import AGREE, ANY_TWO, ONE_CHANGE, stated_losses
 from das.accounting.statement import account
 from das.design.model import Estimand
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.errors import SpecError, UserError
 from das.jobs import optimising, plan_ground
-from das.jobs.epsilon_guards import GuardedLoss, guarded_losses, lowered
+from das.jobs.epsilon_guards import GuardedLoss, guarded_losses, lowered, within
 from das.jobs.optimising import Optimum
 from das.model.budget import PlannedMeasurement
+from das.model.plan import Plan
 from das.spec import RunSpec, budget_toml, parse
-from das.spec.targets import EpsilonGuard, read_targets
+from das.spec.targets import EpsilonGuard, read_targets, target_set_of
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "pl94-2010.toml"
 TABULATION = "geography.spine=tabulation"
@@ -259,3 +261,81 @@ def test_epsilon_of_a_plan_is_not_cached_for_another() -> None:
     assert isinstance(loss, GuardedLoss)
     half = s.persons.plan.scaled(s.persons.plan.cost / 2)
     assert loss.epsilon(half)[1] < loss.now[0]
+
+
+# --- every pair of records
+# -----------------------------------------------------------------------------------------------
+
+
+def test_no_two_records_cost_more_in_a_plan_with_the_guard_on_pairs() -> None:
+    """In fractions. Without the guard the same targets make many pairs dearer."""
+    s = spec(TABULATION)
+    ground, hold = plan_ground.of_units(s, s.persons, NATION), blocks(s)
+    now = costs_of(s.persons.plan)
+    limits = pair_limits(s.persons.schema, list(now), now)
+    found = {
+        some: optimising.optimum(
+            s.persons,
+            TargetSet("best", TARGETS, hold=hold),
+            ground,
+            pairs_cost=limits if some else {},
+        )
+        for some in (True, False)
+    }
+    over = {
+        some: sum(
+            sum(costs_of(o.plan).get(pair, Fraction(0)) for pair in changed) > most
+            for changed, most in limits.items()
+        )
+        for some, o in found.items()
+    }
+    assert over[True] == 0
+    assert over[False] > 50
+    assert found[True].pairs == len(limits)
+    assert found[False].value < found[True].value < 1
+
+
+def test_the_shares_of_fair_are_those_that_its_targets_find() -> None:
+    """By the command of docs/strategy.md, and nothing is better by more than 0.02 %."""
+    s, where = spec(), CONFIG.parent / "targets" / "fair.toml"
+    written = read_targets(where.read_text(encoding="utf-8"), where="fair")
+    now, schema, levels = costs_of(s.persons.plan), s.persons.schema, s.geography.levels
+    wanted = target_set_of(written, None, (), schema, levels, list(now), "fair")
+    found = optimising.optimum(
+        s.persons,
+        wanted,
+        plan_ground.of_units(s, s.persons, NATION),
+        losses=guarded_losses(written.epsilon.each, s, "persons", "fair"),
+        pairs_cost=pair_limits(schema, list(now), now),
+    )
+    shipped = costs_of(das.load_spec("configs/pl94-2010-fair.toml").persons.plan)
+    made = costs_of(found.plan)
+    assert max(abs(float(made[pair] - shipped[pair])) for pair in now) < 1e-4
+    assert found.gap < 2e-4
+    assert found.value == pytest.approx(0.8358, abs=1e-4)
+
+
+def test_what_is_over_a_limit_on_pairs_is_lowered_just_enough() -> None:
+    a, b, c = ("A", "q"), ("B", "q"), ("B", "r")
+    chosen = {a: Fraction(2), b: Fraction(3), c: Fraction(1)}
+    limits = {frozenset([a, b]): Fraction(4), frozenset([c]): Fraction(1)}
+    out = within(limits, chosen, {a: Fraction(1)})
+    assert out == {a: 1 + Fraction(3, 4), b: Fraction(9, 4), c: Fraction(3, 4)}
+    assert within({frozenset([a, b]): Fraction(5)}, chosen, {}) == chosen
+    with pytest.raises(SpecError, match="costs two records more than their limit"):
+        within({frozenset([a]): Fraction(1, 2)}, chosen, {a: Fraction(1)})
+
+
+def test_a_guard_on_pairs_says_now_and_goes_without_the_least_total() -> None:
+    text = '[[target]]\nlevel = "Tract"\nquery = "total"\n[guard.epsilon]\npairs = "{}"\n'
+    assert read_targets(text.format("now"), where="t").epsilon.pairs == "now"
+    with pytest.raises(SpecError, match="pairs"):
+        read_targets(text.format("7.25"), where="t")
+    s = spec(TABULATION)
+    ground, limits = plan_ground.of_units(s, s.persons, NATION), {frozenset(blocks(s)): Fraction(1)}
+    with pytest.raises(UserError, match="least"):
+        optimising.optimum(s.persons, TargetSet("least", TARGETS), ground, pairs_cost=limits)
+
+
+def costs_of(plan: Plan) -> dict[tuple[str, str], Fraction]:
+    return {(d.level, d.query): d.cost for d in plan.plain}

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from das.errors import InfeasibleError, InputError
-from das.link.skeleton import SplitProblem, couples_at_most, reachable_sizes
+from das.link.skeleton import SplitProblem, reachable_sizes
 
 
 def problem(householders: list[int], occupied: list[int], able: list[list[int]]) -> SplitProblem:
@@ -112,12 +112,6 @@ def test_sizes_are_a_knapsack() -> None:
     assert np.flatnonzero(found).tolist() == [2, 4, 6]
     assert 1.5 * 1 + 0.5 * 3 == 3
     assert reachable_sizes(np.array([2]), 0).tolist() == [True]
-
-
-def test_couples_need_both_sexes() -> None:
-    """C4: 4 women and 2 men of 15 and over in 3 households are no 3 couples."""
-    most = couples_at_most(np.array([2]), np.array([4]), np.array([6]), np.array([3]))
-    assert most.tolist() == [2]
 
 
 def test_children_can_all_be_in_one_block() -> None:

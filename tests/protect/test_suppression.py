@@ -13,7 +13,7 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.protect.audit import audit, ranges
-from das.protect.complementary import Protection, concealed, enough, too_short
+from das.protect.complementary import Protection, concealed, enough
 from das.protect.covering import cheapest
 from das.protect.published import UNBOUNDED, WITHHELD, LevelLines
 from das.protect.study_records import StudyRecords
@@ -69,7 +69,8 @@ def test_no_cheaper_set_is_enough() -> None:
             if unit.lower[list(more)].sum() < extra:
                 hidden = np.zeros(len(unit.lower), dtype=bool)
                 hidden[[*primary, *more]] = True
-                assert len(too_short(unit, hidden, primary, Protection()))
+                low, high = ranges(concealed(unit, hidden), primary)
+                assert Protection().short(unit.lower, low, high)[primary].any()
 
 
 def test_the_quick_way_finds_the_same_here() -> None:

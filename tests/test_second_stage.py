@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das.design.second_stage import GRAIN, MeasuredGroup, missing, next_shares, raised, told_by
+from benchmarks.second_stage import GRAIN, MeasuredGroup, missing, next_shares, raised, told_by
 from das.model.redistricting import PL94
 
 NAMES = ("total", "hispanic", "cenrace", "hispanic * cenrace", "votingage", "detailed")
