@@ -20,14 +20,11 @@ from types import MappingProxyType
 
 import numpy as np
 
+from das.accounting.planning import LevelQuery, QueryCosts
 from das.model.schema import Schema
 
-LevelQuery = tuple[str, str]
-Costs = Mapping[LevelQuery, Fraction]
-Told = frozenset[str]
 
-
-def told_apart(schema: Schema, queries: Collection[str]) -> frozenset[Told]:
+def told_apart(schema: Schema, queries: Collection[str]) -> frozenset[frozenset[str]]:
     """The queries that tell two records apart, for any two: every set that there is, the empty one
     of two that are alike among them. Structural zeros are pairs, too.
 
@@ -35,12 +32,12 @@ def told_apart(schema: Schema, queries: Collection[str]) -> frozenset[Told]:
     >>> sorted(sorted(t) for t in told_apart(PL94, ["total", "hhgq", "hhinstlevels"]))
     [[], ['hhgq'], ['hhgq', 'hhinstlevels']]
     """
-    found = frozenset([Told()])
+    found = frozenset([frozenset[str]()])
     for axis in range(len(schema.attributes)):
         group = np.stack([schema.query(q).groupings[axis].group_of for q in queries])
         alike = np.unique(group, axis=1)  # values that no query separates are one
         apart = (alike[:, :, None] != alike[:, None, :]).reshape(len(group), -1)
-        own = {Told(np.array([*queries])[row].tolist()) for row in np.unique(apart, axis=1).T}
+        own = {frozenset(np.array([*queries])[row].tolist()) for row in np.unique(apart, axis=1).T}
         found = frozenset(a | b for a in found for b in own)
     return found
 
@@ -48,7 +45,7 @@ def told_apart(schema: Schema, queries: Collection[str]) -> frozenset[Told]:
 def pair_limits(
     schema: Schema,
     measured: Sequence[LevelQuery],
-    costs: Costs,
+    costs: QueryCosts,
     shared: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[frozenset[LevelQuery], Fraction]:
     """For every pair of records, what it changes of ``measured``, and its rho at ``costs``: the

@@ -18,7 +18,7 @@ from das.model.spelling import named
 from das.release.dhc import open_dhc
 from das.release.dhc_files import tables_of
 from das.spec.dhc import DhcSpec
-from das.spec.dhc_budget import dhc_budget_toml
+from das.spec.dhc_budget import all_of_production, dhc_budget_toml
 from das.spec.targets import new_measurements, read_targets, target_set_of
 
 
@@ -39,8 +39,7 @@ def show_dhc_optimum(
     written = read_targets(packaged.targets(asked.targets), where=where)
     if written.area:
         raise UserError("areas are no target of the DHC", where=f"{where}, area")
-    new = new_measurements(written, own.schema, levels, where)
-    u = large_ground.with_new(own, new)
+    u = large_ground.with_new(own, new_measurements(written, own.schema, levels, where))
     pairs = [(d.level, d.query) for d in u.plan.plain]
     tables = [t.name for t in tables_of(u.name)]
     target_set = target_set_of(
@@ -48,11 +47,11 @@ def show_dhc_optimum(
     )
     rho = own.plan.cost if asked.rho is None else exact_option("--rho", asked.rho)
     losses = guarded_losses(written.epsilon.each, spec, u.name, where, u.plan)
-    limits = pair_limits(u.schema, pairs, *spec.whole(u.name)) if written.epsilon.pairs else {}
+    most = all_of_production(spec, u.name)
+    limits = pair_limits(u.schema, pairs, *most) if written.epsilon.pairs else {}
     at = list(dict.fromkeys(t.estimand.place for t in target_set.targets))
-    opened = open_dhc(release_of(asked.like))
     with Live(quiet=as_json or as_toml) as shown:
-        ground = large_ground.of_units(u, opened, at)
+        ground = large_ground.of_units(u, open_dhc(release_of(asked.like)), at)
         held = large_ground.holding(target_set, u)
         best = optimising.optimum(u, held, ground, rho, shown, losses, limits)
         found = large_ground.at_levels(best, at)

@@ -185,9 +185,9 @@ def _accounts(spec: RunSpec | DhcSpec, universe: str) -> Iterator[TreeAccount]:
     yield TreeAccount("whole units", whole, universe, others, whole=True)
 
 
-def within(limits: PairLimits, chosen: PairCosts, kept: PairCosts) -> PairCosts:
-    """The costs of a plan, with all that is free of them lowered by one factor, so that no pair of
-    records costs more than its limit. Raises :class:`SpecError` where what is kept alone does."""
+def scaled_down(limits: PairLimits, chosen: PairCosts, kept: PairCosts) -> PairCosts:
+    """The costs of a plan, with what is free of them lowered by one factor until no pair of records
+    costs more than its limit. Raises :class:`SpecError` where what is kept alone does."""
 
     def cost(of: PairCosts, changed: frozenset[LevelQuery]) -> Fraction:
         return sum((of.get(pair, Fraction(0)) for pair in changed), Fraction(0))

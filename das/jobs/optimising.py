@@ -7,7 +7,7 @@ read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from das.design.target_set import AccuracyTarget, LossLimit, TargetSet, redundan
 from das.engine import Progress
 from das.engine.progress import SILENT
 from das.errors import UserError
-from das.jobs.epsilon_guards import GuardedLoss, PairLimits, lowered, within
+from das.jobs.epsilon_guards import GuardedLoss, PairLimits, lowered, scaled_down
 from das.jobs.plan_ground import Ground
 from das.model.plan import Plan
 from das.model.spelling import near
@@ -140,33 +140,40 @@ def optimum(
     """
     plan, total = u.plan, u.plan.cost if rho is None else rho
     _check_detailed(u, ground.measurements)
-    if (losses or pairs_cost) and target_set.objective == "least":
-        raise UserError(
-            "guards on epsilon go without the least total, whose limits they could contradict",
-            where="guard.epsilon",
-            remedy='take the objective "best" or "spare"',
-        )
-    target_set = replace(
-        target_set, targets=tuple(_with_areas(w, ground) for w in target_set.targets)
-    )
+    if losses or pairs_cost:
+        _check_objective(target_set)
+    targets = tuple(_with_areas(w, ground) for w in target_set.targets)
+    target_set = replace(target_set, targets=targets)
     progress.stage("matrices of the tree" if ground.kind == "tree" else "closed form", None)
     pairs = ground.measurements.pairs
     model = ground.model(target_set.estimands(pairs))
     costs = {(d.level, d.query): d.cost for d in plan.plain}
     now = _precisions(costs, ground.measurements)
-    limits = [loss.limit(pairs) for loss in losses]
-    for changed, most in pairs_cost.items():
-        row = np.array([pair in changed for pair in pairs], dtype=float)
-        limits.append(LossLimit("guard.epsilon.pairs", row, float(most)))
+    limits = [*(loss.limit(pairs) for loss in losses), *_of_pairs(pairs_cost, pairs)]
     problem = target_set.problem(model, now, now * float(total / plan.cost), limits)
     gap, steps = GAPS[ground.kind]
     found = optimise(problem, gap, steps, _Telling(progress, model))
     chosen = _chosen(u, problem, found, costs, total, gap)
     kept = {pair: costs[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
-    made = repriced(plan, lowered(within(pairs_cost, chosen, kept), kept, losses, plan))
+    made = repriced(plan, lowered(scaled_down(pairs_cost, chosen, kept), kept, losses, plan))
     described = _described(target_set, ground, problem, found, plan, made)
-    rows = tuple(LossRow.of(loss, made) for loss in losses)
-    return replace(described, losses=rows, pairs=len(pairs_cost))
+    said = tuple(LossRow.of(loss, made) for loss in losses)
+    return replace(described, losses=said, pairs=len(pairs_cost))
+
+
+def _check_objective(target_set: TargetSet) -> None:
+    if target_set.objective == "least":
+        raise UserError(
+            "guards on epsilon go without the least total, whose limits they could contradict",
+            where="guard.epsilon",
+            remedy='take the objective "best" or "spare"',
+        )
+
+
+def _of_pairs(limits: PairLimits, pairs: Sequence[LevelQuery]) -> Iterator[LossLimit]:
+    for changed, most in limits.items():
+        row = np.array([pair in changed for pair in pairs], dtype=float)
+        yield LossLimit("guard.epsilon.pairs", row, float(most))
 
 
 class _Telling:

@@ -35,7 +35,7 @@ from das.spec.specification import Specification
 
 PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 #: Production's strategy of each universe.
-_PRODUCTION = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}
+PRODUCTION = {PERSONS: strategy.persons, UNITS: strategy.units, HOUSEHOLDS: strategy.households}
 #: Levels from which the weight of a prior is estimated: the lowest, its parents, and theirs.
 _LEARNING = 3
 #: The levels of a tree of tabulation whose budgets have other names.
@@ -192,7 +192,7 @@ class DhcSpec(Specification):
         self._check_queries()
         budgets = strategy.LEVELS if self.budget.where == "US" else strategy.LEVELS[1:]
         for level in levels:
-            if self._like(level) not in budgets:
+            if self.like(level) not in budgets:
                 raise ValueError(
                     f"budget.levels: {level!r} has no budget of production: say {level} ="
                     f' "{budgets[0]}", or another of '
@@ -216,15 +216,15 @@ class DhcSpec(Specification):
         """Universes and levels exist; each universe is a strategy."""
         for name, by_level in self.budget.queries.items():
             where = f"budget.queries.{name}"
-            if name not in _PRODUCTION:
-                raise ValueError(f"{where}: the universes are {', '.join(_PRODUCTION)}")
+            if name not in PRODUCTION:
+                raise ValueError(f"{where}: the universes are {', '.join(PRODUCTION)}")
             if odd := [lv for lv in by_level if lv not in self.geography.levels]:
                 raise ValueError(f"{where}: {odd[0]!r} is not in geography.levels")
-            schema = _PRODUCTION[name](self.budget.where).schema
+            schema = PRODUCTION[name](self.budget.where).schema
             for level, queries in by_level.items():
                 _check_level(schema, queries, f"{where}.{level}")
 
-    def _like(self, level: str) -> str:
+    def like(self, level: str) -> str:
         return self.budget.levels.get(level, _LIKE.get(level, level))
 
     @cached_property
@@ -233,7 +233,7 @@ class DhcSpec(Specification):
         b = self.budget
         persons, units, households = (
             self._on_levels(of(b.where), getattr(b, name), b.queries.get(name, {}))
-            for name, of in _PRODUCTION.items()
+            for name, of in PRODUCTION.items()
         )
         if self.estimation.cells == "first":
             persons = persons.cells_first()
@@ -262,18 +262,8 @@ class DhcSpec(Specification):
 
     def production(self, universe: str) -> Mapping[str, Mapping[str, Fraction]]:
         """Production's costs of each level and query, times what the configuration says."""
-        of = _PRODUCTION[universe](self.budget.where)
+        of = PRODUCTION[universe](self.budget.where)
         return self._on_levels(of, getattr(self.budget, universe), {}).rho
-
-    def whole(self, universe: str) -> tuple[Mapping[tuple[str, str], Fraction], Mapping[str, str]]:
-        """Production's costs over all its levels, times what the configuration says; and, by a
-        level here, its last level whose unit two records of two units below share. Those of one
-        tract share a group of parts of tracts (docs/strategy.md)."""
-        of, times = _PRODUCTION[universe](self.budget.where), getattr(self.budget, universe)
-        costs = {(lv, q): times * r for lv, queries in of.rho.items() for q, r in queries.items()}
-        shared = {lv: self._like(lv) for lv in self.geography.levels}
-        group = "Tract_Subset_Group"
-        return costs, {lv: group if at == "Tract_Subset" else at for lv, at in shared.items()}
 
     def _on_levels(
         self, of: Strategy, times: Fraction, own: Mapping[str, Mapping[str, Fraction]]
@@ -281,7 +271,7 @@ class DhcSpec(Specification):
         """``own``: the levels whose costs are not production's."""
         rho = {}
         for lv in self.geography.levels:
-            here = own[lv] if lv in own else of.rho[self._like(lv)]
+            here = own[lv] if lv in own else of.rho[self.like(lv)]
             rho[lv] = {q: times * r for q, r in here.items()}
         return of.measuring(rho)
 

@@ -20,6 +20,7 @@ from das.model.dhc import strategy
 from das.model.plan import Plan
 from das.model.schema import Schema
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcSpec
+from das.spec.dhc_budget import all_of_production
 from tests.spec.test_dhc_best import EIGHT, of
 
 Costs = Mapping[tuple[str, str], Fraction]
@@ -232,7 +233,7 @@ def test_kinds_of_pairs_of_dhc_best_that_cost_more_by_the_place_that_they_share(
     best: DhcSpec, name: str, far: int, tract: int, group: int, place: int
 ) -> None:
     """None of two tracts; some of one tract, of one block group, of one block."""
-    u, (whole, shared) = best.universe(name), best.whole(name)
+    u, (whole, shared) = best.universe(name), all_of_production(best, name)
     ours, levels, theirs = costs(u.plan), best.geography.levels, list(strategy.LEVELS)
     sets = told_apart(u.schema, {q for _, q in (*ours, *whole)})
     found = []

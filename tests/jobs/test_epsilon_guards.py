@@ -21,7 +21,7 @@ from das.design.model import Estimand
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.errors import SpecError, UserError
 from das.jobs import optimising, plan_ground
-from das.jobs.epsilon_guards import GuardedLoss, guarded_losses, lowered, within
+from das.jobs.epsilon_guards import GuardedLoss, guarded_losses, lowered, scaled_down
 from das.jobs.optimising import Optimum
 from das.model.budget import PlannedMeasurement
 from das.model.plan import Plan
@@ -319,11 +319,11 @@ def test_what_is_over_a_limit_on_pairs_is_lowered_just_enough() -> None:
     a, b, c = ("A", "q"), ("B", "q"), ("B", "r")
     chosen = {a: Fraction(2), b: Fraction(3), c: Fraction(1)}
     limits = {frozenset([a, b]): Fraction(4), frozenset([c]): Fraction(1)}
-    out = within(limits, chosen, {a: Fraction(1)})
+    out = scaled_down(limits, chosen, {a: Fraction(1)})
     assert out == {a: 1 + Fraction(3, 4), b: Fraction(9, 4), c: Fraction(3, 4)}
-    assert within({frozenset([a, b]): Fraction(5)}, chosen, {}) == chosen
+    assert scaled_down({frozenset([a, b]): Fraction(5)}, chosen, {}) == chosen
     with pytest.raises(SpecError, match="costs two records more than their limit"):
-        within({frozenset([a]): Fraction(1, 2)}, chosen, {a: Fraction(1)})
+        scaled_down({frozenset([a]): Fraction(1, 2)}, chosen, {a: Fraction(1)})
 
 
 def test_a_guard_on_pairs_says_now_and_goes_without_the_least_total() -> None:
