@@ -73,8 +73,8 @@ def errors(name: str, data: Path, repeats: int, lowest: str) -> Squares:
             true = prepared.truth[u.name][level].open("to hold estimates against it")
             for q in dict.fromkeys(("total", *(d.query for d in u.plan.measurements))):
                 query = u.schema.query(q)
-                off = query.answer(ours) - true.answer(query)
-                out.setdefault((level, q), []).append(float(np.square(off.astype(float)).mean()))
+                off = query.answer(ours).astype(float) - true.answer(query)
+                out.setdefault((level, q), []).append(float(np.square(off).mean()))
     return out
 
 

@@ -52,10 +52,7 @@ PLANS = (
     Step(
         "fair",
         "strategy.md",
-        "das plan pl94-2010 --set"
-        ' \'geography.targets=["Block_Group","Place","SLDL","SLDU","CD"]\''
-        " --set geography.fanout=none --optimise fair --data ri2010.pl.zip --toml",
-        files={"ri2010.pl.zip": RI},
+        "das plan pl94-2010 --optimise fair --units 1,52,3221,73057,217740,6500000 --toml",
     ),
     Step(
         "recipes",

@@ -19,6 +19,8 @@ from das.accounting.pairs import pair_limits, told_apart
 from das.model.dhc import strategy
 from das.model.plan import Plan
 from das.model.schema import Schema
+from das.model.universe import Planned
+from das.spec import RunSpec
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcSpec
 from das.spec.dhc_budget import all_of_production
 from tests.spec.test_dhc_best import EIGHT, of
@@ -86,6 +88,12 @@ def test_the_limit_of_what_two_records_change_is_their_cost(ours: Costs, other: 
 # -----------------------------------------------------------------------------------------------
 
 
+def redistricting(name: str) -> Planned:
+    spec = das.load_spec(f"configs/{name}.toml")
+    assert isinstance(spec, RunSpec)
+    return spec.persons
+
+
 def costs(plan: Plan) -> dict[tuple[str, str], Fraction]:
     return {(d.level, d.query): d.cost for d in plan.plain}
 
@@ -100,23 +108,26 @@ def relations(
     names = [a.name for a in schema.attributes]
     for some in (s for n in range(len(names) + 1) for s in combinations(names, n)):
         for shared in range(len(levels) + 1):
-            both = [
+            mine, other = (
                 sum(
-                    c
-                    for (lv, q), c in plan.items()
-                    if levels.index(lv) >= shared
-                    or any(not schema.query(q).groupings[schema.axis(a)].is_total for a in some)
+                    (
+                        c
+                        for (lv, q), c in plan.items()
+                        if levels.index(lv) >= shared
+                        or any(not schema.query(q).groupings[schema.axis(a)].is_total for a in some)
+                    ),
+                    Fraction(0),
                 )
                 for plan in (ours, theirs)
-            ]
-            if both[1]:
-                yield " * ".join(some), levels[shared - 1] if shared else "", *both
+            )
+            if other:
+                yield " * ".join(some), levels[shared - 1] if shared else "", mine, other
 
 
 @pytest.mark.parametrize("name, dearer", [("pl94-2010-fair", 0), ("pl94-2010-best", 111)])
 def test_relations_of_a_redistricting_release_next_to_production(name: str, dearer: int) -> None:
     """Of 111 relations (attributes and place) none is dearer in fair, and each in best."""
-    ours, theirs = (das.load_spec(f"configs/{n}.toml").persons for n in (name, "pl94-2010"))
+    ours, theirs = (redistricting(n) for n in (name, "pl94-2010"))
     found = list(relations(costs(ours.plan), costs(theirs.plan), theirs.schema))
     assert len(found) == 111
     assert sum(mine > other for *_, mine, other in found) == dearer
@@ -124,10 +135,8 @@ def test_relations_of_a_redistricting_release_next_to_production(name: str, dear
 
 def dearer_pairs(name: str) -> tuple[int, int]:
     """Kinds of pairs of persons that cost more than in production, and all."""
-    ours, theirs = (
-        costs(das.load_spec(f"configs/{n}.toml").persons.plan) for n in (name, "pl94-2010")
-    )
-    schema = das.load_spec("configs/pl94-2010.toml").persons.schema
+    ours, theirs = (costs(redistricting(n).plan) for n in (name, "pl94-2010"))
+    schema = redistricting("pl94-2010").schema
     limits = pair_limits(schema, list(theirs), theirs)
     over = [
         sum(ours.get(p, Fraction(0)) for p in changed) > most for changed, most in limits.items()
@@ -144,7 +153,7 @@ def test_no_two_persons_cost_more_in_fair_than_in_production() -> None:
 def test_over_every_tree_no_change_has_a_dearer_worst_place_in_fair() -> None:
     """Only children share their parents' budget, and a pair in such a chain can cost more than in
     production; but not more than production's worst pair of the same kind."""
-    fair, production = (das.load_spec(f"configs/pl94-2010{n}.toml").persons for n in ("-fair", ""))
+    fair, production = (redistricting(f"pl94-2010{n}") for n in ("-fair", ""))
     queries = {d.query for d in production.plan.measurements}
     dearer = 0
     for told in told_apart(production.schema, queries) - {frozenset()}:

@@ -308,7 +308,9 @@ def test_the_shares_of_fair_are_those_that_its_targets_find() -> None:
         losses=guarded_losses(written.epsilon.each, s, "persons", "fair"),
         pairs_cost=pair_limits(schema, list(now), now),
     )
-    shipped = costs_of(das.load_spec("configs/pl94-2010-fair.toml").persons.plan)
+    fair = das.load_spec("configs/pl94-2010-fair.toml")
+    assert isinstance(fair, RunSpec)
+    shipped = costs_of(fair.persons.plan)
     made = costs_of(found.plan)
     assert max(abs(float(made[pair] - shipped[pair])) for pair in now) < 1e-4
     assert found.gap < 2e-4
