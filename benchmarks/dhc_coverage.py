@@ -85,7 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for seed in range(1, given.releases + 1):
             name = f"{given.plan}-{given.persons}-{given.per_block}-{given.replicates}-{seed}.npz"
             if not (counts := kept / name).is_file():
-                made = _releases(given, Path(folder, str(seed)), seed)
+                made = _releases(
+                    given.plan, given.persons, given.per_block, Path(folder, str(seed)), seed
+                )
                 np.savez_compressed(counts, **_counts(made, seed, given.replicates, given.workers))
             found.append(_tallied(ReleasedCounts.read(counts)))
     _print(Figures("dhc_coverage"), found, plan=given.plan, replicates=given.replicates)
@@ -95,11 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 # ------------------------------------------------------------------------------------------------
 
 
-def _releases(given: argparse.Namespace, folder: Path, seed: int) -> tuple[Path, Path]:
+def _releases(
+    plan: str, persons: int, per_block: int, folder: Path, seed: int
+) -> tuple[Path, Path]:
     """A redistricting run and a run of the DHC on it, of records of their own."""
-    config, below, changes = PLANS[given.plan]
+    config, below, changes = PLANS[plan]
     data, records, earlier, out = (folder / name for name in ("data", "linked", "pl94", "dhc"))
-    census_2010.write(data, seed=seed, states=1, persons=given.persons, per_block=given.per_block)
+    census_2010.write(data, seed=seed, states=1, persons=persons, per_block=per_block)
     simulator.simulate([data], records, seed=seed)
     plain = [f"run.seed={seed}", "output.report=false"]
     text = below.read_text(encoding="utf-8")
@@ -123,11 +127,13 @@ def _replicate(
     return kind, source.again(source.published(), SeededNoise(seed, number))
 
 
-def _counts(made: tuple[Path, Path], seed: int, replicates: int, workers: int) -> Mapping[str, Any]:
+def _counts(
+    made: tuple[Path, Path], seed: int, replicates: int, workers: int, kinds: Sequence[str] = KINDS
+) -> Mapping[str, Any]:
     """By universe, table and level, as :class:`ReleasedCounts` has them."""
     source, run = DhcReplicates.of(open_dhc(made[1] / "release")), RunDirectory(made[1])
-    drawn: dict[str, list[dict[str, Histogram]]] = {kind: [] for kind in KINDS}
-    items = [(kind, n) for n in range(1, replicates + 1) for kind in KINDS]
+    drawn: dict[str, list[dict[str, Histogram]]] = {kind: [] for kind in kinds}
+    items = [(kind, n) for n in range(1, replicates + 1) for kind in kinds]
     with executor(workers) as pool:
         for kind, one in in_order(pool, partial(_replicate, made, seed), items, ahead=2 * workers):
             drawn[kind].append(one)
@@ -135,7 +141,7 @@ def _counts(made: tuple[Path, Path], seed: int, replicates: int, workers: int) -
     published = source.published()
     for u, table, level in source.chosen(TABLES):
         truth = truth_file.read(run.truth_of(u.name)).open("to compare")
-        lowest = [truth, published[u.name], *(d[u.name] for kind in KINDS for d in drawn[kind])]
+        lowest = [truth, published[u.name], *(d[u.name] for kind in kinds for d in drawn[kind])]
         name = f"{u.name} {table.name} {level}"
         out[name] = np.array([table.values(h.upward(source.spine)[level]) for h in lowest])
         out[f"exact {name}"] = source.exact(u, table, level)
@@ -149,7 +155,7 @@ def _counts(made: tuple[Path, Path], seed: int, replicates: int, workers: int) -
 @dataclass(frozen=True, eq=False)
 class ReleasedCounts:
     """Of one release. ``counts`` by universe, table and level: the truth, the release and the
-    replicates of each kind, ``(2 + 2 * replicates, units, columns)``; ``exact``, ``(columns,)``."""
+    replicates of each kind, ``(2 + kinds * replicates, units, columns)``; ``exact``, ``(columns,)``."""
 
     counts: Mapping[tuple[str, str, str], Ints]
     exact: Mapping[tuple[str, str, str], NDArray[np.bool_]]
@@ -162,6 +168,25 @@ class ReleasedCounts:
             {(key[0], key[1], key[2]): v for key, v in split.items() if len(key) == 3},
             {(key[1], key[2], key[3]): v for key, v in split.items() if len(key) == 4},
         )
+
+
+def intervals(
+    path: Path, seed: int, replicates: int, coverage: float
+) -> Iterator[tuple[str, str, tuple[Ints, Ints, Ints, NDArray[np.bool_], Ints]]]:
+    """Of a release of production's plan, kept at ``path``, by the default rule on replicates of
+    both releases: universe, level, and the truth, the ends, where they are of something, and what
+    was published."""
+    if not path.is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            made = _releases("production", 4000, 200, Path(folder), seed)
+            np.savez_compressed(path, **_counts(made, seed, replicates, 1, KINDS[1:]))
+    found = ReleasedCounts.read(path)
+    for key, (truth, value, *drawn) in found.counts.items():
+        able = np.broadcast_to(~found.exact[key], truth.shape)
+        errors = ReplicateErrors.over(value, drawn)
+        ends = interval(value, errors, coverage, factors(errors, able, coverage))
+        there = np.any([truth, value, *drawn], axis=0) & able
+        yield key[0], key[2], (truth, ends.lower, ends.upper, there, value)
 
 
 #: Kind, level, universe and class.
@@ -182,8 +207,8 @@ def _tallied(made: ReleasedCounts) -> Tallies:
             first = KINDS.index(kind) * replicates
             some = drawn[first : first + replicates]
             errors = ReplicateErrors.over(value, some)
-            factor = factors(errors, able, COVERAGE, PLAIN) if rule == BY_TABLE else None
-            ends = interval(value, errors, COVERAGE, PLAIN, factor)
+            factor = factors(errors, able, COVERAGE) if rule == BY_TABLE else None
+            ends = interval(value, errors, COVERAGE, factor)
             width, square = ends.upper - ends.lower, (value - truth) ** 2
             inside = (ends.lower <= truth) & (truth <= ends.upper)
             there = np.any([truth, value, *some], axis=0) & able

@@ -232,7 +232,7 @@ def _intervals(figures: Figures, world: TractWorld, replicates: int, workers: in
         value = dict(_counts(release))
         for name in ("total", *AGES):
             errors = ReplicateErrors.over(value[name], [d[name] for d in drawn])
-            made, true = interval(value[name], errors, COVERAGE, "ct"), theirs[name]
+            made, true = interval(value[name], errors, COVERAGE), theirs[name]
             inside = (made.lower <= true) & (true <= made.upper)
             for words, here in _classes(true):
                 if here.sum() < 50:

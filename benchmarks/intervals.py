@@ -1,18 +1,22 @@
-"""Intervals of published counts on Rhode Island, or on its smallest county: how often they hold the
-truth, how wide they are, what they cost.
+"""How often the intervals that users see hold the true count, by class of size, and how wide they
+are: one figure for every publication, level, and class of the true and of the published count.
 
-There are several releases with their replicates, by both methods; the truth is the extract.
-Coverage is that of each table by itself and of all together. It is given by class of the published
-count (which a reader knows) and of the true one. Every small count is a class of its own, because
-pooled classes hide failures. Areas are runs of blocks that cut block groups: counts and shares.
-Replicates with seven tenths of the noise must be detected."""
+Each of the ``--releases`` has noise of its own, and so have its replicates; the truth is the extract.
+Counts that are certain are left out. ``error`` is the standard error of a coverage, with releases as
+its clusters, because the counts of one release are not independent.
+
+``counts``: the tables of ``das intervals``, by each rule. Required is what the default promises.
+Replicates with seven tenths of the noise must be found out. ``margins``: ``das tables --margins``.
+``areas``: ``das area``, of runs of blocks that cut block groups, counts from replicates and from
+measurements, and shares. ``estimates``: those of full information, with 1.96 standard errors.
+``sdhc``, ``detailed`` and ``dhc`` are of :mod:`benchmarks.interval_sources`."""
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -23,345 +27,305 @@ from numpy.typing import NDArray
 
 import das
 from benchmarks.area import BRISTOL
-from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data, short
+from benchmarks.common import CONFIG, Figures, no_data, shared_data
+from benchmarks.interval_sources import COVERAGE, SOURCES, Held
 from benchmarks.whole_run import measured
 from das import pipeline
 from das import spec as specification
 from das.accounting.document import NAME as STATEMENT
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
-from das.evaluate.coverage import BY, FIRST, SIZES, CoverageTally
+from das.files.release.estimates import EstimateReader, folder_of
+from das.model.areas import Areas
 from das.model.histogram import Histogram
-from das.release.opened import open_release
+from das.model.universe import Universe
+from das.release.area_counts import counts
+from das.release.area_statistics import Statistic, statistics
+from das.release.intervals import Intervals
+from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.replicate_source import BY_TRUTH, COUNT_RULES
+from das.release.replicate_source import BY_TRUTH, PLAIN
 from das.release.replicated_counts import ReplicatedCounts
 from das.release.replicates import SeededNoise
-from das.replicates import ReplicateErrors, interval
-from das.replicates.area_functions import share
 from das.spec import METHODS
 from das.tables import of as tables_of
 from das.truth.assessment import truth_of
 
 LEVELS = ("Tract", "Block_Group", "Block")
-#: The required coverage: of blocks with 100 and more, and of any other class with at least this
-#: many counts. Seven tenths of the noise must miss the last number.
-AT_LEAST, OF_LARGE_BLOCKS, CELLS, FOUND_OUT = 0.90, 0.88, 500, 0.90
-#: The scale of noise that must be found out.
-SHORT = 0.7
-#: What the rule that holds by true value is to hold above blocks, and how much wider than ct it may
-#: be there.
-BY_TRUE, WIDER = 0.88, 1.25
+#: The first count of each class, and what it is called.
+FIRST = (0, 1, 5, 10, 50, 250)
+SIZES = ("0", "1-4", "5-9", "10-49", "50-249", "250+")
+#: What the default promises of blocks and block groups, in classes of this many counts or more. Of
+#: true zeros there is no upper bar: nearly all are published as 0.
+AT_LEAST, AT_MOST, CELLS = 0.93, 0.97, 100
+#: The scale of noise that must be found out, and what it must miss.
+SHORT, FOUND_OUT = 0.7, 0.90
+#: How many blocks the areas have, and how many areas there are of each size; shares.
+RUNS, AREAS = (10, 40, 150), 150
+SHARES = (
+    "P0040002/P0040001",
+    "P0020002/P0020001",
+    "P0040006/P0040001",
+    "P0010003/P0010001",
+    "H0010003/H0010001",
+)
 #: Minutes and gigabytes of 25 replicates of Rhode Island on two cores.
 MINUTES, GIGABYTES = 4, 1
-
-#: All tables together, in coarser classes.
-ALL = "all"
-#: Where the classes begin that are shown by table.
-EACH = (0, 1, 2, 3, 4, 5, 6, 8, 11, 25, 100)
-#: How many blocks the areas have, and how many areas there are of each size; what is counted of
-#: them, and the shares.
-RUNS, AREAS = (10, 40, 150), 150
-COUNTED = ("P0010001", "P0010003", "P0020002", "P0040001", "H0010003")
-SHARES = (
-    ("P0040002", "P0040001"),
-    ("P0020002", "P0020001"),
-    ("P0040006", "P0040001"),
-    ("P0010003", "P0010001"),
-    ("H0010003", "H0010001"),
-)
-
-#: By level and table.
-Tallies = dict[tuple[str, str], CoverageTally]
-#: By what is counted and the blocks of an area: whether the truth was held, and the width.
-AreaTally = dict[tuple[str, int], list[tuple[bool, float]]]
+Ints = NDArray[np.int64]
+#: By source, by (``true`` or ``published``) and class: of each release, the counts, those held, and
+#: the sum of widths.
+Tallies = dict[tuple[str, str, str], list[NDArray[np.float64]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.intervals", description=__doc__)
-    parser.add_argument("--releases", type=int, default=8)
+    parser.add_argument("--of", choices=(*PARTS, *SOURCES), action="append", help="default: all")
+    parser.add_argument("--releases", type=int, default=4)
     parser.add_argument("--replicates", type=int, default=25)
-    parser.add_argument("--county", action="store_true", help="the smallest county alone")
-    parser.add_argument("--method", choices=METHODS, action="append", help="default: both")
-    parser.add_argument(
-        "--rule",
-        choices=COUNT_RULES,
-        action="append",
-        help="default: ct and pratt, of the same replicates",
-    )
+    parser.add_argument("--data", type=Path, help="default: the smallest county of Rhode Island")
+    parser.add_argument("--config", default=str(CONFIG))
+    parser.add_argument("--set", dest="changes", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="folder of the runs, which go on where they were")
     parser.add_argument("--seconds", action="store_true", help="of the command alone")
     given = parser.parse_args(arguments)
-    figures, wanted = Figures("intervals"), BRISTOL if given.county else RHODE_ISLAND
-    if (data := shared_data(wanted)) is None:
-        figures.skipped("intervals", no_data(wanted))
-        return
+    figures, asked = Figures("intervals"), given.of or (*PARTS, *SOURCES)
+    given.data = given.data or shared_data(BRISTOL)
     with tempfile.TemporaryDirectory() as name:
-        if given.seconds:
-            _seconds(figures, data, Path(name), given.replicates, given.workers)
-            return
-        for method in given.method or METHODS:
-            _coverage(figures, data, given.keep or Path(name), method, given)
+        folder = given.keep or Path(name)
+        if given.data is None:
+            figures.skipped("releases", no_data(BRISTOL))
+        elif given.seconds:
+            _seconds(figures, given, folder)
+        elif chosen := [part for part in PARTS if part in asked]:
+            tallies: Tallies = {}
+            for seed in range(1, given.releases + 1):
+                release = _Release.of(given, folder / f"run-{seed}", seed)
+                _tally(tallies, (one for part in chosen for one in PARTS[part](release)))
+            _report(figures, tallies, releases=given.releases, replicates=given.replicates)
+        for source in (s for s in SOURCES if s in asked and not given.seconds):
+            tallies = {}
+            for seed in range(1, given.releases + 1):
+                _tally(
+                    tallies, SOURCES[source](folder / f"{source}-{seed}", seed, given.replicates)
+                )
+            _report(figures, tallies, releases=given.releases)
 
 
-# --- coverage
+def _tally(into: Tallies, found: Iterator[Held]) -> None:
+    """The intervals of one release."""
+    one: Tallies = {}
+    for held in found:
+        inside = (held.lower <= held.true) & (held.true <= held.upper)
+        told = np.array([np.ones(held.true.shape), inside, held.upper - held.lower])
+        every = {"true": held.true} if held.published is None else held.by
+        for by, count in every.items():
+            size = np.searchsorted(FIRST, count, side="right") - 1
+            names = (held.name, *held.also)
+            for i in np.unique(size):
+                for name in names:
+                    sums = one.setdefault((name, by, SIZES[i]), [np.zeros(3)])
+                    sums[0] += told[:, size == i].sum(axis=1)
+    for key, (sums,) in one.items():
+        into.setdefault(key, []).append(sums)
+
+
+def _report(figures: Figures, tallies: Tallies, **told: object) -> None:
+    for (name, by, size), of in sorted(tallies.items(), key=lambda x: x[0]):
+        size_of, inside, width = np.array(of).T
+        if (n := size_of.sum()) < CELLS:
+            continue
+        share, g = inside.sum() / n, len(of)
+        error = (g / max(g - 1, 1) * ((inside - share * size_of) ** 2).sum()) ** 0.5 / n
+        promised = name in PROMISED and by == "true"
+        bars: dict[str, float | None] = {"at_least": AT_LEAST} if promised else {}
+        if promised and size != "0":
+            figures(f"{name}, {by} {size}: not more", float(share), "share", at_most=AT_MOST)
+        if name in SHORTENED and by == "true" and size == "10-49":
+            bars["at_most"] = FOUND_OUT
+        more = {"width": float(width.sum() / n), "counts": int(n), "error": float(error)}
+        figures(f"{name}, {by} {size}: coverage", float(share), "share", **bars, **more, **told)
+
+
+# --- a release, and what is published of it
 # ------------------------------------------------------------------------------------------------
 
+PROMISED = {f"intervals {BY_TRUTH}, {level}" for level in ("Block", "Block_Group")}
+SHORTENED = {f"seven tenths of the noise {BY_TRUTH}, Block"}
 
-def _coverage(
-    figures: Figures, data: Path, folder: Path, method: str, given: argparse.Namespace
-) -> None:
-    rules = given.rule or ["ct", BY_TRUTH]
-    right: dict[str, Tallies] = {rule: {} for rule in rules}
-    less_noise: dict[str, Tallies] = {rule: {} for rule in rules}
-    areas: AreaTally = {}
-    for seed in range(1, given.releases + 1):
-        run = folder / f"{method}-{seed}"
+
+@dataclass(frozen=True, eq=False)
+class _Release:
+    """A run with replicates, and with what it was made of."""
+
+    run: Path
+    opened: OpenedRelease
+    source: OwnReplicates
+    truth: dict[str, dict[str, Histogram]]
+    drawn: list[dict[str, Histogram]]
+    workers: int
+
+    @staticmethod
+    def of(given: argparse.Namespace, run: Path, seed: int) -> _Release:
+        changes = [f"run.seed={seed}", "output.report=false", *given.changes]
         if not (run / "release" / STATEMENT).is_file():
-            spec = das.load_spec(
-                CONFIG, [f"run.seed={seed}", f"estimation.method={method}", "output.report=false"]
-            )
-            pipeline.run(
-                spec,
-                run,
-                paths=[data],
-                engine=EngineChoice(workers=given.workers),
-                resume=run.exists(),
-            )
+            spec, engine = das.load_spec(given.config, changes), EngineChoice(workers=given.workers)
+            pipeline.run(spec, run, paths=[given.data], engine=engine, resume=run.exists())
         das.intervals(
             run,
             replicates=given.replicates,
             seed=1000 * seed,
-            coverage=0.9,
             levels=LEVELS[:1],
             workers=given.workers,
             resume=(run / "release" / "intervals" / "manifest.json").is_file(),
         )
-        opened = open_release(run / "release")
+        opened, truth = truth_of(run)
         source = OwnReplicates.of(opened)
+        names = [u.name for u in source.universes]
         drawn = zip(*map(source.replicates, source.universes), strict=True)
-        replicates = [
-            {u.name: h for u, h in zip(source.universes, of, strict=True)} for of in drawn
-        ]
-        _tally(run, replicates, right)
-        _of_areas(run, replicates, areas)
-        if seed == 1:  # one release shows it
-            with executor(given.workers) as pool:
-                less = partial(_replicate, run / "release", 1000, SHORT)
-                _tally(run, list(in_order(pool, less, range(1, given.replicates + 1))), less_noise)
-    for rule, found in right.items():
-        told: dict[str, Any] = {
-            "method": method,
-            "rule": rule,
-            "releases": given.releases,
-            "replicates": given.replicates,
-        }
-        for level in LEVELS:
-            _report(figures, found[level, ALL], level, told)
-            for table in (name for lv, name in found if lv == level and name != ALL):
-                _by_table(figures, found[level, table], level, table, told)
-            if rule == BY_TRUTH and "ct" in right:
-                wider = float(found[level, ALL].width.sum() / right["ct"][level, ALL].width.sum())
-                figures(
-                    f"{level}: mean width beside that of ct",
-                    wider,
-                    "times",
-                    at_most=None if level == "Block" else WIDER,
-                    **told,
+        said = "intervals are held against it"
+        true = {u: {lv: of.open(said) for lv, of in levels.items()} for u, levels in truth.items()}
+        each = [dict(zip(names, one, strict=True)) for one in drawn]
+        return _Release(run, opened, source, true, each, given.workers)
+
+    @property
+    def universes(self) -> Sequence[Universe]:
+        return self.opened.after.universes
+
+
+def _counts(r: _Release) -> Iterator[Held]:
+    yield from _of_rules(r, r.drawn, "intervals", (BY_TRUTH, PLAIN))
+    if r.run.name.endswith("-1"):  # one release shows it
+        with executor(r.workers) as pool:
+            numbers = range(1, len(r.drawn) + 1)
+            less = in_order(pool, partial(_short_replicate, r.run / "release"), numbers)
+            yield from _of_rules(r, list(less), "seven tenths of the noise", (BY_TRUTH,))
+
+
+def _of_rules(
+    r: _Release, drawn: Sequence[dict[str, Histogram]], name: str, rules: Sequence[str]
+) -> Iterator[Held]:
+    published = r.source.published()
+    for u in r.universes:
+        found = [h[u.name].upward(r.opened.spine) for h in (published, *drawn)]
+        bounds = r.opened.published_bounds(u)
+        for table in tables_of(u):
+            for level in LEVELS:
+                depth = r.opened.spine.index(level)
+                above, here = (
+                    [of[r.opened.spine.levels[d]] for of in found] for d in (depth - 1, depth)
                 )
-            of_short = less_noise[rule][level, ALL]
-            classes = [(of_short.held[0, j], of_short.size[0, j]) for j in range(1, len(SIZES))]
-            least = min(
-                (held / size for held, size in classes if size >= CELLS), default=float("nan")
-            )
-            figures(
-                f"{level}: least coverage of seven tenths of the noise",
-                float(least),
-                "share",
-                at_most=FOUND_OUT if rule == "ct" else None,
-                **told,
-            )
-    for (what, blocks), each in areas.items():
-        held, width = np.array(each, dtype=np.float64).T
-        figures(
-            f"runs of {blocks} blocks, {what}: coverage",
-            float(held.mean()),
-            "share",
-            method=method,
-            rule="ct",
-            width=float(width.mean()),
-            counts=len(each),
-        )
+                parent = r.opened.spine.parent[depth]
+                counted = ReplicatedCounts(table, here, above, parent, bounds[level])
+                least, most = counted.limits(0, here[0].units) or (0, 1)
+                true = table.values(r.truth[u.name][level])
+                for rule in rules:
+                    parts = [part for _, part in counted.intervals(COVERAGE, rule)]
+                    value = np.concatenate([p.value for p in parts])
+                    lower, upper = (
+                        np.concatenate([getattr(p.interval, end) for p in parts])
+                        for end in ("lower", "upper")
+                    )
+                    of_table = (f"{name} {rule}, {level}, {table.name}",)
+                    yield Held.of(
+                        f"{name} {rule}, {level}", true, lower, upper, least < most, value, of_table
+                    )
 
 
-def _replicate(release: Path, seed: int, scale: float, number: int) -> dict[str, Histogram]:
-    """With noise of another ``scale``."""
+def _short_replicate(release: Path, number: int) -> dict[str, Histogram]:
+    """With less noise."""
     opened = open_release(release)
     run = opened.run
-    budget = run.persons.plan.cost / Fraction(str(scale)) ** 2
+    budget = run.persons.plan.cost / Fraction(str(SHORT)) ** 2
     changes = (f"budget.{run.persons.plan.mechanism.currency}={budget}",)
     less = specification.parse(run.dump(), where=run.run.name, overrides=changes)
     opened = replace(opened, spec=less.on({u.name: opened.tree(u) for u in opened.after.universes}))
     source = OwnReplicates.of(opened)
-    return source.again(source.published(), SeededNoise(seed, number))
+    return source.again(source.published(), SeededNoise(1000, number))
 
 
-def _tally(run: Path, drawn: Sequence[dict[str, Histogram]], into: dict[str, Tallies]) -> None:
-    opened, truth = truth_of(run)
-    counts = OwnReplicates.of(opened).published()
-    for u in opened.after.universes:
-        levels, bounds = (
-            [h[u.name].upward(opened.spine) for h in (counts, *drawn)],
-            opened.published_bounds(u),
-        )
+def _margins(r: _Release) -> Iterator[Held]:
+    published = r.source.published()
+    for u in r.universes:
+        known = Intervals(r.opened, u, COVERAGE)
+        levels = published[u.name].upward(r.opened.spine)
         for table in tables_of(u):
             for level in LEVELS:
-                true = table.values(truth[u.name][level].open("intervals are held against it"))
-                depth = opened.spine.index(level)
-                found, above = (
-                    [of[opened.spine.levels[d]] for of in levels] for d in (depth, depth - 1)
-                )
-                parent = opened.spine.parent[depth]
-                counted = ReplicatedCounts(table, found, above, parent, bounds[level])
-                for rule, tallies in into.items():
-                    value, lower, upper = (
-                        np.concatenate(x)
-                        for x in zip(
-                            *(
-                                (part.value, part.interval.lower, part.interval.upper)
-                                for _, part in counted.intervals(0.9, rule)
-                            ),
-                            strict=True,
-                        )
-                    )
-                    for name, first in ((ALL, FIRST), (table.name, EACH)):
-                        into_one = tallies.setdefault((level, name), CoverageTally(first))
-                        into_one.add(true, value, lower.astype(np.int64), upper.astype(np.int64))
+                lower, upper = known.ends(level, table.masks)
+                uncertain = (upper >= 0) & (lower < upper)
+                true, value = (table.values(h[level]) for h in (r.truth[u.name], levels))
+                yield Held.of(f"tables --margins, {level}", true, lower, upper, uncertain, value)
 
 
-def _of_areas(run: Path, drawn: Sequence[dict[str, Histogram]], into: AreaTally) -> None:
+def _estimates(r: _Release) -> Iterator[Held]:
+    for u in r.universes:
+        reader = EstimateReader(folder_of(r.opened.folder, u.name), r.opened.spine, r.opened.part)
+        for level in LEVELS if r.opened.tree(u).alike else ():
+            for name in reader.queries(level):
+                value, error = reader.read(level, name, 0, r.opened.spine.units(level))
+                true, reach = r.truth[u.name][level].answer(u.schema.query(name)), 1.96 * error
+                yield Held.of(f"estimates, {level}", true, value - reach, value + reach, error > 0)
+
+
+def _areas(r: _Release) -> Iterator[Held]:
     """Consecutive blocks, wherever block groups end; the same for all releases."""
-    opened, truth = truth_of(run)
-    counts, lowest = OwnReplicates.of(opened).published(), opened.spine.levels[-1]
-    needed = {*COUNTED, *(c for pair in SHARES for c in pair)}
-    every: dict[
-        str, NDArray[np.int64]
-    ] = {}  # of the truth, the release and its replicates, (2 + replicates, blocks)
-    for u in opened.after.universes:
-        true = truth[u.name][lowest].open("intervals of areas are held against it")
-        for table in tables_of(u):
-            wanted = [j for j, c in enumerate(table.columns) if c in needed]
-            if wanted:
-                values = [
-                    table.values(h)[:, wanted]
-                    for h in (true, counts[u.name], *(d[u.name] for d in drawn))
-                ]
-                every |= dict(
-                    zip(
-                        [table.columns[j] for j in wanted],
-                        np.moveaxis(np.array(values), 2, 0),
-                        strict=True,
-                    )
-                )
-    rng, blocks = np.random.default_rng(1), opened.spine.units(lowest)
+    rng, blocks = np.random.default_rng(1), r.opened.spine.units("Block")
+    names = [t.name for u in r.universes for t in tables_of(u)]
+    asked = statistics(r.source, [*names, *(f"share:{s}" for s in SHARES)])
+    true = {
+        (u.name, field): values
+        for u in r.universes
+        for t in tables_of(u)
+        for field, values in zip(t.columns, t.values(r.truth[u.name]["Block"]).T, strict=True)
+    }
     for size in RUNS:
-        for start in rng.integers(0, blocks - size, AREAS).tolist():
-            sums = {
-                c: v[:, start : start + size].sum(axis=1, keepdims=True) for c, v in every.items()
-            }
-            asked: dict[str, NDArray[Any]] = {c: sums[c] for c in COUNTED}
-            asked |= {f"share {a}/{b}": share(sums[a] * 1.0, sums[b] * 1.0) for a, b in SHARES}
-            for what, (true, value, *again) in asked.items():
-                made = interval(value, ReplicateErrors.of(value, np.array(again)), 0.9)
-                if np.isfinite(made.margin).all() and np.isfinite(true).all():
-                    held = bool(made.lower[0] <= true[0] <= made.upper[0])
-                    into.setdefault((what, size), []).append(
-                        (held, float(made.upper[0] - made.lower[0]))
-                    )
+        start = rng.choice(blocks - size, AREAS, replace=False)
+        unit = (start[:, None] + np.arange(size)).ravel()
+        areas = Areas("runs", np.char.mod("%d", start), np.repeat(np.arange(AREAS), size), unit)
 
+        def of(s: Statistic, size: int = size, start: Ints = start) -> Ints:
+            sums = np.cumsum([0, *true[s.universe.name, s.field]])
+            return sums[start + size] - sums[start]
 
-def _by_table(
-    figures: Figures, found: CoverageTally, level: str, table: str, told: dict[str, Any]
-) -> None:
-    """One line for a table: each class with its coverage, mean width and counts."""
-    for i, by in enumerate(BY):
-        classes = {
-            f"{first}": short(
-                [
-                    float(found.held[i, j] / found.size[i, j]),
-                    float(found.width[i, j] / found.size[i, j]),
-                    int(found.size[i, j]),
-                ]
+        found, name = counts(r.source, areas, asked, COVERAGE), f"of {size} blocks"
+        for c in found.columns:
+            here, measured_ones = of(c.statistic), c.known & (c.low < c.high)
+            if c.replicated is not None:
+                made, wide = c.replicated.interval, measured_ones | ~c.known
+                yield Held.of(f"area {name}", here, made.lower, made.upper, wide, c.value)
+            yield Held.of(f"area, estimate, {name}", here, c.low, c.high, measured_ones, c.value)
+        for x in found.computed:
+            exact = x.computed.of([of(s) for s in x.computed.counts])
+            assert x.replicated is not None
+            made = x.replicated.interval
+            numbers = np.isfinite(exact) & np.isfinite(made.lower)
+            yield Held.of(
+                f"area, {x.computed.field}, {name}", exact, made.lower, made.upper, numbers
             )
-            for j, first in enumerate(EACH)
-            if found.size[i, j]
-        }
-        sure = [
-            found.held[i, j] / found.size[i, j]
-            for j in range(len(EACH))
-            if found.size[i, j] >= CELLS
-        ]
-        least = min(sure, default=float("nan"))
-        figures(
-            f"{level}, {table}, by {by} count: least coverage",
-            float(least),
-            "share",
-            classes=classes,
-            **told,
-        )
 
 
-def _report(figures: Figures, found: CoverageTally, level: str, told: dict[str, Any]) -> None:
-    for i, by in enumerate(BY):
-        for j, size in enumerate(SIZES):
-            if found.size[i, j] < CELLS:
-                continue
-            least = None
-            if by == "published":
-                least = OF_LARGE_BLOCKS if (level, FIRST[j]) == ("Block", 100) else AT_LEAST
-            elif told["rule"] == BY_TRUTH and level != "Block":
-                least = BY_TRUE
-            figures(
-                f"{level}, {by} {size}: coverage",
-                float(found.held[i, j] / found.size[i, j]),
-                "share",
-                at_least=least,
-                width=float(found.width[i, j] / found.size[i, j]),
-                counts=int(found.size[i, j]),
-                **told,
-            )
+#: What is looked at of a run, by name.
+PARTS = {"counts": _counts, "margins": _margins, "areas": _areas, "estimates": _estimates}
 
 
 # --- cost
 # ----------------------------------------------------------------------------------------------------
 
 
-def _seconds(figures: Figures, data: Path, folder: Path, replicates: int, workers: int) -> None:
+def _seconds(figures: Figures, given: argparse.Namespace, folder: Path) -> None:
     for method in METHODS:
-        run = folder / method
-        spec = das.load_spec(
-            CONFIG, ["run.seed=1", f"estimation.method={method}", "output.report=false"]
-        )
-        pipeline.run(spec, run, paths=[data], engine=EngineChoice(workers=workers))
-        found = measured(
-            ["intervals", str(run), "--replicates", str(replicates)],
-            folder / f"of-{method}",
-            workers=workers,
-        )
+        run, changes = folder / method, [f"estimation.method={method}", "output.report=false"]
+        spec = das.load_spec(given.config, ["run.seed=1", *changes, *given.changes])
+        pipeline.run(spec, run, paths=[given.data], engine=EngineChoice(workers=given.workers))
+        command = ["intervals", str(run), "--replicates", str(given.replicates)]
+        found = measured(command, folder / f"of-{method}", workers=given.workers)
         bar = MINUTES if method == "topdown" else None
-        figures(
-            f"{method}: {replicates} replicates, all tables and levels",
-            found.seconds / 60,
-            "min",
-            at_most=bar,
-            cpu_seconds=found.cpu,
-            workers=workers,
-        )
+        name, told = f"{method}: {given.replicates} replicates", {"workers": given.workers}
+        minutes: dict[str, Any] = {"at_most": bar, "cpu_seconds": found.cpu, **told}
+        figures(f"{name}, all tables and levels", found.seconds / 60, "min", **minutes)
         if found.peak_mb is not None:
-            figures(
-                f"{method}: memory of all processes", found.peak_mb / 1000, "GB", at_most=GIGABYTES
-            )
+            gigabytes = found.peak_mb / 1000
+            figures(f"{method}: memory of all processes", gigabytes, "GB", at_most=GIGABYTES)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from math import hypot
 from pathlib import Path
@@ -121,25 +121,34 @@ def _write(folder: Path, name: str, values: Sequence[NDArray[np.integer]]) -> No
 
 
 @one_thread()
-def _coverage(figures: Figures, folder: Path, runs: int) -> None:
-    """How often intervals hold the truth, and how far standard errors are from the spread."""
+def runs_of(
+    folder: Path, seeds: Iterable[int]
+) -> Iterator[tuple[str, Array, list[tuple[float, CellEstimate]]]]:
+    """Of each seed and level: standardized errors of the answers, and published cells with what is
+    true of them."""
     spec = configuration("sdhc-2020", f"sdhc.states={list(STATES)}")
     found = records(folder, STATES, strict=True)[0].open("a benchmark")
     truth = counts(found, spec.sdhc.mode, spec.sdhc.relation, spec.tau)
     exact = {"1": truth.sum(axis=0)} | dict(zip(STATES, truth, strict=True))
-    held, errors = defaultdict[str, list[bool]](list), defaultdict[str, list[Array]](list)
-    for run in range(runs):
-        source = entropy.seeded(run)
+    for seed in seeds:
+        source = entropy.seeded(seed)
         levels = [noisy(spec, lv, Confidential(truth), source)[1] for lv in spec.levels]
         for e in estimated(levels, whole=True):
             rows = np.array([exact[r] for r in e.regions])
-            errors[e.level].append((e.values - rows) / np.sqrt(np.diag(e.covariance)))
-            for c in combined(e, published(), spec.sdhc.most.persons, e.values):
-                true = _true(exact[c.region], c)
-                if true is not None:
-                    inside = c.low is None or c.high is None or c.low <= true <= c.high
-                    held[_kind(c, true)].append(bool(inside))
-                    held["ratio without limits"] += [True] * (c.low is None)
+            cells = combined(e, published(), spec.sdhc.most.persons, e.values)
+            told = [(true, c) for c in cells if (true := _true(exact[c.region], c)) is not None]
+            yield e.level, (e.values - rows) / np.sqrt(np.diag(e.covariance)), told
+
+
+def _coverage(figures: Figures, folder: Path, runs: int) -> None:
+    """How often intervals hold the truth, and how far standard errors are from the spread."""
+    held, errors = defaultdict[str, list[bool]](list), defaultdict[str, list[Array]](list)
+    for level, error, cells in runs_of(folder, range(runs)):
+        errors[level].append(error)
+        for true, c in cells:
+            inside = c.low is None or c.high is None or c.low <= true <= c.high
+            held[_kind(c, true)].append(bool(inside))
+            held["ratio without limits"] += [True] * (c.low is None)
     unknown = len(held.pop("ratio without limits", []))
     for kind, each in held.items():
         most = {"at_most": 0.91} if kind == "large count" else {}

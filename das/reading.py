@@ -226,7 +226,6 @@ def read_areas(
     kind: str | None = None,
     statistics: Sequence[str] = (),
     coverage: float = COVERAGE,
-    rule: str = "ct",
     simultaneous: bool = False,
 ) -> pd.DataFrame:
     """Counts of areas of blocks, a row for each area and statistic: ``value`` as published,
@@ -235,7 +234,7 @@ def read_areas(
     ``standard_error``, and ``estimate_low`` to ``estimate_high`` the interval about it; missing
     where the blocks' measurements do not determine the count. Intervals hold the true count with
     probability ``coverage``: each by itself, or with ``simultaneous`` those from replicates for all
-    areas at once. ``rule`` is that of ``das.intervals``.
+    areas at once.
 
     ``blocks`` is a file ``area,block``, or a block-assignment file of the Bureau; ``kind`` names
     areas that the release knows, such as ``"Place"``. ``statistics`` are tables (``"P2"``), columns
@@ -251,7 +250,7 @@ def read_areas(
         None if blocks is None else Path(blocks), kind, source.areas(), source.spine
     )
     asked = area_statistics.statistics(source, statistics)
-    rows = counts(source, areas, asked, coverage, rule=rule, together=simultaneous).rows()
+    rows = counts(source, areas, asked, coverage, together=simultaneous).rows()
     frame = pd.DataFrame([asdict(r) for r in rows]).astype(
         {"estimate_low": "Int64", "estimate_high": "Int64"} | dict.fromkeys(AREA_NUMBERS, float)
     )

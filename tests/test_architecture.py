@@ -803,7 +803,6 @@ LONG_FUNCTIONS = frozenset(
         "das/reading.py:read_estimates",
         "das/reading.py:read_nmf",
         "das/release/again.py:estimate_from",
-        "das/release/interval_writing.py:write_intervals",
         "das/release/post.py:estimate",
         "das/release/post.py:publish",
         "das/release/public_counts.py:again",

@@ -26,7 +26,6 @@ from das.release.area_counts import counts
 from das.release.area_statistics import ComputedStatistic, statistics, unasked
 from das.release.replicate_source import ENOUGH, ReleaseSource
 from das.release.sources import source_of
-from das.replicates import RULES
 
 
 @click.command()
@@ -61,13 +60,6 @@ from das.replicates import RULES
 )
 @coverage_option
 @click.option(
-    "--rule",
-    type=click.Choice(list(RULES)),
-    default="ct",
-    show_default=True,
-    help="How replicates (das intervals) become the interval of a published value.",
-)
-@click.option(
     "--simultaneous",
     "together",
     is_flag=True,
@@ -97,7 +89,6 @@ def area(
     called: tuple[str, ...],
     asked: tuple[str, ...],
     coverage: float,
-    rule: str,
     together: bool,
     as_plan: bool,
     as_json: bool,
@@ -116,7 +107,7 @@ def area(
         areas.check_partition(source.spine)
     page = out if out is not None and out.suffix == ".html" else None
     wanted = statistics(source, asked or (unasked(source) if page else ()))
-    found = counts(source, areas, wanted, coverage, rule=rule, together=together)
+    found = counts(source, areas, wanted, coverage, together=together)
     rows, private = found.rows(), source.private
     if page is not None:
         from das.release import area_page

@@ -44,10 +44,11 @@ from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS,
 @click.option(
     "--rule",
     type=click.Choice(COUNT_RULES),
-    show_default="ct; for the DHC table",
+    show_default="pratt; for the DHC table",
     help=(
-        "How replicates become an interval. ct is the Bureau's; pratt also covers small "
-        "counts by true value; table adds the bias that the whole table shows."
+        "How replicates become an interval. pratt holds by true value, small or large; ct is "
+        "the Bureau's, and holds by published value; table adds the bias that the whole table "
+        "shows."
     ),
 )
 @click.option(

@@ -99,7 +99,7 @@ def _counts(
     if asked is None:
         return AgeCounts(value)
     errors = ReplicateErrors.of(value, np.array([statistic(d) for d in drawn]))
-    made = interval(value, errors, asked.coverage, asked.plain).clipped(0, _MOST)
+    made = interval(value, errors, asked.coverage).clipped(0, _MOST)
     return AgeCounts(value, made.lower, made.upper)
 
 

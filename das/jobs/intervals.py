@@ -15,7 +15,7 @@ from das.files.run.ledger import INTERVALS
 from das.files.run.run_directory import release_of
 from das.release import published_replicates
 from das.release.coverage import COVERAGE
-from das.release.replicate_source import ENOUGH, PLAIN, IntervalOptions
+from das.release.replicate_source import BY_TRUTH, ENOUGH, IntervalOptions
 from das.release.replicates import make, rule_of
 
 #: Of the replicates' noise, where nobody says otherwise.
@@ -48,9 +48,9 @@ def intervals(
     release's microdata, number 0, and of its replicates (``das.files.readers.ppmf_replicates``).
     All of them are used, or the first ``replicates``. Nothing is run, and ``out`` is required.
 
-    ``rule`` makes intervals of replicates (``"ct"``, the Bureau's and the default, ``"t"``,
-    ``"z"``, ``"cz"``; ``"pratt"`` also covers small counts by true value; ``"table"`` adds
-    the bias that the whole table shows, and is the default for the DHC). ``tables`` and
+    ``rule`` makes intervals of replicates: ``"pratt"`` (the default) holds by true value, small or
+    large; ``"ct"`` is the Bureau's, and holds by published value; ``"table"`` adds the bias that
+    the whole table shows, and is the default for the DHC. ``tables`` and
     ``levels`` restrict the result. Only published files are read, and no budget is spent.
 
     ``earlier``: for a release of the DHC, the run or release of the redistricting counts that it
@@ -78,7 +78,7 @@ def intervals(
         if out is None:
             raise _not("nothing says where they are to be written", "name the folder --out")
         found = ppmf_replicates.replicate_files(Path(replicates_from), replicates)
-        asked = IntervalOptions(len(found) - 1, 0, coverage, rule or PLAIN, *chosen)
+        asked = IntervalOptions(len(found) - 1, 0, coverage, rule or BY_TRUTH, *chosen)
         with display(progress) as shown:
             return published_replicates.make(
                 found, Path(out), asked, workers=workers, resume=resume, progress=shown

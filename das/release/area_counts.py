@@ -123,15 +123,13 @@ def counts(
     asked: Sequence[Statistic | ComputedStatistic],
     coverage: float = COVERAGE,
     *,
-    rule: str = "ct",
     together: bool = False,
 ) -> AreaCounts:
-    """The statistics of areas of the lowest units of ``source.spine``. ``rule``: how replicates
-    become intervals (:mod:`das.replicates.rules`); ``together``: such that those of all areas hold
-    at once. Raises :class:`InputError` for a coverage that is none."""
+    """The statistics of areas of the lowest units of ``source.spine``. ``together``: intervals
+    from replicates (:mod:`das.replicates.rules`) that hold for all areas at once. Raises :class:`InputError` for a coverage that is none."""
     check_coverage(coverage)
     earlier = source.keeps_earlier_counts
-    said = partial(_said, earlier, coverage=coverage, rule=rule, together=together)
+    said = partial(_said, earlier, coverage=coverage, together=together)
     plain = [a for a in asked if isinstance(a, Statistic)]
     needed = [*plain, *(s for a in asked if isinstance(a, ComputedStatistic) for s in a.counts)]
     found: dict[str, AreaColumn] = {}

@@ -6,8 +6,8 @@ so an interrupted run continues where it stopped.
 For each part, the counts of the release and of all replicates are read, turned into intervals, and
 summed from the lowest level up. The sums of a part at the level of the cut are kept; the levels
 above add these up. So memory grows with a part times the number of replicates, not with the tree.
-Every row is the same as without a cut. The rule whose intervals hold by true value needs all cells
-of a level at once, so for it the tree is one part. Like ``das.release.post``, nothing here can see
+By the Bureau's rule every row is the same as without a cut. The rule whose intervals hold by true
+value is made of the cells of each part by itself. Like ``das.release.post``, nothing here can see
 the truth."""
 
 from __future__ import annotations
@@ -34,13 +34,7 @@ from das.model.level_bounds import LevelBounds
 from das.model.not_private import Private, marked
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release.replicate_source import (
-    BY_TRUTH,
-    EARLIER,
-    IntervalOptions,
-    ReplicateSource,
-    file_of,
-)
+from das.release.replicate_source import EARLIER, IntervalOptions, ReplicateSource, file_of
 from das.release.replicated_counts import ReplicatedCounts
 from das.tables import Table
 
@@ -269,9 +263,7 @@ def write_intervals(
     digests. Tables and levels that are there of the same replicates, coverage and rule stay.
     Returns the rows of each file that was written."""
     chosen = of.chosen(asked.tables, asked.levels)
-    lowest = of.spine.units(of.spine.levels[-1])
-    most = lowest if asked.rule == BY_TRUTH else max(1, PART // (asked.count + 1))
-    depth, slices = parts_of(of.spine, most)
+    depth, slices = parts_of(of.spine, max(1, PART // (asked.count + 1)))
     pieces = (len(slices) if of.spine.index(level) > depth else 1 for _, _, level in chosen)
     progress.stage("intervals", sum(pieces))
     with ExitStack() as stack:

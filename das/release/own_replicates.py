@@ -19,19 +19,24 @@ from das import tables
 from das.engine import InProcess, Silent
 from das.files.release import replicates
 from das.model.areas import Areas
-from das.model.count_range import count_range, range_of_areas
+from das.model.count_range import range_of_areas
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
+from das.model.query import Query
 from das.model.release import Release
+from das.model.spine import Spine
 from das.model.universe import Planned, Universe
 from das.release import interval_dictionary, page
 from das.release.opened import OpenedRelease
 from das.release.post import estimate, on_published
 from das.release.replicate_source import ENOUGH, PAGE, IntervalOptions, PublicNoise, ReleaseSource
-from das.replicates import ReplicateErrors, interval
+from das.release.replicated_counts import ReplicatedCounts
+from das.replicates import ReplicateErrors, ReplicateInterval, interval
 from das.report.answers import Answers, Shown
 from das.report.interval_page import interval_html
+from das.tables import Table
 
+ENDS = ("lower", "upper")
 #: By level, counts of the release or of a replicate.
 CountsByLevel = Mapping[str, Histogram]
 
@@ -131,7 +136,8 @@ def with_intervals(
 ) -> Shown:
     """What a page shows, with the interval of every published answer; ``held`` are the counts of
     the release and of its replicates, by universe."""
-    lowest, universes = source.spine.levels[-1], source.opened.after.universes
+    spine, universes = source.spine, source.opened.after.universes
+    lowest = spine.levels[-1]
     schemas = {u.name: u.schema for u in universes}
     bounds = {u.name: source.bounds(u) for u in universes}
     kinds = {areas.kind: areas for areas in shown.areas}
@@ -143,14 +149,33 @@ def with_intervals(
 
     def of(a: Answers) -> Answers:
         query, found = schemas[a.universe].query(a.query), held[a.universe]
-        counts = off.get((a.universe, a.level)) or [levels[a.level] for levels in found]
-        spread = ReplicateErrors.over(a.published, (h.answer(query) for h in counts[1:]))
-        masks = query.index == np.arange(query.answers)[:, None]
-        if a.level in kinds:
-            within = range_of_areas(bounds[a.universe][lowest], source.spine, kinds[a.level], masks)
+        if a.level not in kinds:
+            made = _on_tree(a, query, found, spine, bounds[a.universe][a.level], asked)
         else:
-            within = count_range(bounds[a.universe][a.level], masks, 0, len(a.published))
-        made = interval(a.published, spread, asked.coverage, asked.plain, within=within)
-        return replace(a, lower=made.lower.astype(np.int64), upper=made.upper.astype(np.int64))
+            counts = off[a.universe, a.level]
+            masks = query.index == np.arange(query.answers)[:, None]
+            within = range_of_areas(bounds[a.universe][lowest], spine, kinds[a.level], masks)
+            spread = ReplicateErrors.over(a.published, (h.answer(query) for h in counts[1:]))
+            made = [interval(a.published, spread, asked.coverage, within=within)]
+        lower, upper = (np.concatenate([getattr(m, end) for m in made]) for end in ENDS)
+        return replace(a, lower=lower.astype(np.int64), upper=upper.astype(np.int64))
 
     return replace(shown, answers=tuple(of(a) for a in shown.answers))
+
+
+def _on_tree(
+    a: Answers,
+    query: Query,
+    found: Sequence[CountsByLevel],
+    spine: Spine,
+    bounds: LevelBounds,
+    asked: IntervalOptions,
+) -> list[ReplicateInterval]:
+    """Of all answers to a query at a level, as if they were a table."""
+    each, depth = np.arange(query.answers), spine.index(a.level)
+    names = tuple(map(str, each))
+    table = Table(a.query, a.title, names, names, query, np.arange(len(each) + 1), each)
+    upward = [[of[level] for of in found] for level in spine.levels[depth::-1]]
+    above = upward[1] if depth else None
+    counts = ReplicatedCounts(table, upward[0], above, spine.parent[depth], bounds)
+    return [part.interval for _, part in counts.intervals(asked.coverage, asked.rule)]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.codec import identity
-from das.errors import ReleaseError, UserError
+from das.errors import InputError, ReleaseError, UserError
 from das.files.release import interval_rows, replicates, statement
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS
@@ -39,22 +39,22 @@ from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease
-from das.replicates import RULES, check_rule
+from das.replicates import check_coverage
 from das.tables import Table
 
 #: Replicates that do for shares, extremes and intervals of many areas at once.
 ENOUGH = 50
 #: And for counts, one by one.
 ENOUGH_FOR_COUNTS = 25
-#: The rule of intervals that hold by true value as well (:mod:`das.replicates.by_truth`). It is of
-#: the counts of a whole level, and those of :data:`das.replicates.RULES` of any statistic.
+#: The rule of intervals that hold by true value (:mod:`das.replicates.by_truth`), of the counts of
+#: a whole level. It is the default.
 BY_TRUTH = "pratt"
 #: That of intervals with the errors of their table (:mod:`das.replicates.by_table`), of the counts
 #: of a table.
 BY_TABLE = "table"
-COUNT_RULES = (*RULES, BY_TRUTH, BY_TABLE)
-#: What the two widen, and what takes their place where a statistic is by itself.
+#: The Bureau's (:mod:`das.replicates.rules`), and that of a statistic by itself.
 PLAIN = "ct"
+COUNT_RULES = (BY_TRUTH, PLAIN, BY_TABLE)
 #: In a manifest of intervals, by their digest: the earlier release whose replicates these are on.
 EARLIER = "earlier"
 #: Where places are looked up.
@@ -70,8 +70,8 @@ SAYS = (
     "Each holds by itself: among many intervals, some miss.",
 )
 _BY_TRUE_VALUE = (
-    "They are approximate, and hold by published value; for small counts nearly as often by true"
-    " value, over the cells of a table and level together."
+    "They are approximate, and hold by true value, small or large, over the cells of a table and"
+    " level together: not of each column, nor of each place."
 )
 _OF_TABLE = (
     "Each is widened by the bias that the counts of its table in that place show: of the bias of"
@@ -93,7 +93,7 @@ class IntervalOptions:
     count: int
     seed: int
     coverage: float
-    rule: str = PLAIN
+    rule: str = BY_TRUTH
     tables: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
 
@@ -104,12 +104,13 @@ class IntervalOptions:
                 where="intervals",
                 remedy="two replicates at the least, and a seed of 0 or more",
             )
-        check_rule(self.coverage, self.rule, COUNT_RULES)
-
-    @property
-    def plain(self) -> str:
-        """The rule of a statistic by itself."""
-        return self.rule if self.rule in RULES else PLAIN
+        if self.rule not in COUNT_RULES:
+            raise InputError(
+                f"there is no rule {self.rule!r}",
+                where="rule",
+                remedy=f"the rules are {', '.join(COUNT_RULES)}",
+            )
+        check_coverage(self.coverage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,7 @@ class ReplicateSource:
     @property
     def rule(self) -> str:
         """That of its intervals, unless another is asked for."""
-        return PLAIN
+        return BY_TRUTH
 
     def levels(self, table: Table) -> tuple[str, ...]:
         """Those that a table is published for."""

@@ -16,10 +16,10 @@ from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.query import Query
 from das.model.schema import Schema
-from das.release.replicate_source import BY_TABLE, BY_TRUTH, PLAIN
-from das.replicates import RULES, ReplicateErrors, bases, interval
+from das.release.replicate_source import BY_TABLE, BY_TRUTH
+from das.replicates import ReplicateErrors, bases, interval
 from das.replicates.by_table import factors
-from das.replicates.by_truth import ShownCounts, regions
+from das.replicates.by_truth import ShownCounts, rule_of
 from das.tables import Table
 
 Ints = NDArray[np.int64]
@@ -49,19 +49,19 @@ class ReplicatedCounts(Frozen):
         """In the order of the units, from which one on. By the rule that holds by true value, the
         units must be all of their level.
         """
-        by_truth = regions(self, len(self.table.columns), coverage) if rule == BY_TRUTH else None
-        plain = rule if rule in RULES else PLAIN
+        by_truth = rule_of(self, len(self.table.columns), coverage) if rule == BY_TRUTH else None
         for start, stop in self._slices():
             value, limits = self._values(self.found[0], start, stop), self.limits(start, stop)
             spread = ReplicateErrors.over(
                 value, (self._values(h, start, stop) for h in self.found[1:])
             )
             able = self._able(start, stop)
-            factor = factors(spread, able, coverage, plain) if rule == BY_TABLE else None
-            made = interval(value, spread, coverage, plain, factor, within=limits)
             if by_truth:
-                made = by_truth.widened(made, self._shown(0, start, stop), able)
+                made = by_truth.interval(self._shown(0, start, stop), spread, able)
                 made = made if limits is None else made.clipped(*limits)
+            else:
+                factor = factors(spread, able, coverage) if rule == BY_TABLE else None
+                made = interval(value, spread, coverage, factor, within=limits)
             basis = bases(spread, ~able, earlier=self.keeps_earlier_counts)
             yield start, CountedIntervals(value, spread, made, basis)
 
@@ -80,7 +80,7 @@ class ReplicatedCounts(Frozen):
         )  # a record may be counted several times
 
     def __iter__(self) -> Iterator[tuple[Ints, Mask, Iterator[ShownCounts]]]:
-        """What :func:`das.replicates.by_truth.regions` asks for."""
+        """What :func:`das.replicates.by_truth.rule_of` asks for."""
         for start, stop in self._slices():
             shown = (self._shown(n, start, stop) for n in range(1, len(self.found)))
             yield self._values(self.found[0], start, stop), self._able(start, stop), shown

@@ -5,23 +5,19 @@ several counts.
 from das.replicates.rules import (
     BASES,
     NOT_COVERED,
-    RULES,
     ReplicateErrors,
     ReplicateInterval,
     bases,
     check_coverage,
-    check_rule,
     interval,
 )
 
 __all__ = [
     "BASES",
     "NOT_COVERED",
-    "RULES",
     "ReplicateErrors",
     "ReplicateInterval",
     "bases",
     "check_coverage",
-    "check_rule",
     "interval",
 ]

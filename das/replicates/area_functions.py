@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.replicates.rules import RULES, ReplicateErrors, ReplicateInterval, interval
+from das.replicates.rules import ReplicateErrors, ReplicateInterval, interval, reach
 
 Floats = NDArray[np.float64]
 
@@ -106,10 +106,7 @@ def other_side(value: Floats, replicates: Floats, of: float = 0.5) -> Floats:
 
 
 def for_all_at_once(
-    value: NDArray[np.int64] | Floats,
-    replicates: NDArray[np.int64] | Floats,
-    coverage: float,
-    rule: str,
+    value: NDArray[np.int64] | Floats, replicates: NDArray[np.int64] | Floats, coverage: float
 ) -> float:
     r"""How many root mean squared errors wide the intervals of all areas are, so that all hold
     together. It is an order statistic, and at least the rule's own k.
@@ -121,7 +118,7 @@ def for_all_at_once(
     the score at place :math:`\lceil (s + 1) c \rceil` of s is not exceeded with probability c or
     more. With fewer than :math:`c / (1 - c)` replicates that place is beyond s. Then the largest
     score is taken, which holds only with probability s / (s + 1)."""
-    own = RULES[rule][0](coverage, len(replicates))
+    own = reach(coverage, len(replicates))
     square = np.asarray(replicates - value, dtype=np.float64) ** 2
     square = square[:, (square > 0).any(axis=0)]
     if not square.size:
@@ -154,7 +151,6 @@ class ReplicatedValues:
         value: NDArray[Any],
         replicates: NDArray[Any],
         coverage: float,
-        rule: str,
         *,
         together: bool,
         side: bool = False,
@@ -165,8 +161,8 @@ class ReplicatedValues:
         hold for all of them at once; ``within`` and ``raised`` as of
         :func:`das.replicates.interval`."""
         errors = ReplicateErrors.of(value, replicates)
-        factor = for_all_at_once(value, replicates, coverage, rule) if together else None
-        made = interval(value, errors, coverage, rule, factor, within=within, raised=raised)
+        factor = for_all_at_once(value, replicates, coverage) if together else None
+        made = interval(value, errors, coverage, factor, within=within, raised=raised)
         return ReplicatedValues(errors, made, other_side(value, replicates) if side else None)
 
     def row(self, i: int) -> dict[str, float]:

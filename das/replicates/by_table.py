@@ -70,20 +70,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from das.replicates.rules import RULES, ReplicateErrors
+from das.replicates.rules import ReplicateErrors, reach
 
 #: How many times the squared biases that replicates show those of the release are taken to be.
 UNSEEN = 3
 
 
 def factors(
-    errors: ReplicateErrors, able: NDArray[np.bool_], coverage: float, rule: str
+    errors: ReplicateErrors, able: NDArray[np.bool_], coverage: float
 ) -> NDArray[np.float64]:
-    r"""How many of its own root mean squared errors each margin of a ``rule`` is, ``(units,
+    r"""How many of its own root mean squared errors each margin of the rule is, ``(units,
     columns)``: :math:`k \tau_j / \sqrt{\mathrm{mse}_j}`. ``able``: where a count is not certain.
 
     >>> errors = ReplicateErrors(2, np.array([[0, 12, 0]]), np.array([[2, 72, 0]]))
-    >>> factors(errors, np.ones((1, 3), dtype=bool), 0.9, "z").round(2).tolist()
+    >>> factors(errors, np.ones((1, 3), dtype=bool), 0.9).round(2).tolist()
     [[12.14, 1.99, 1.64]]
     """
     moved = able & (errors.second > 0)
@@ -92,4 +92,4 @@ def factors(
     bias = np.maximum(square, 0.0) / np.maximum(moved.sum(axis=1, keepdims=True), 1)
     more = np.ones_like(variance)
     np.divide(s * (variance + UNSEEN * bias), errors.second, out=more, where=moved)
-    return RULES[rule][0](coverage, s) * np.sqrt(np.maximum(more, 1.0))
+    return reach(coverage, s) * np.sqrt(np.maximum(more, 1.0))

@@ -10,27 +10,18 @@ fresh noise: :math:`\tilde x_1, \dots, \tilde x_s`. For a statistic q let :math:
 The assumption: errors of :math:`\tilde x` about :math:`\hat x_0` are distributed as those of
 :math:`\hat x_0` about the truth. Nothing confidential is touched, so it costs no privacy.
 
-The intervals of all rules are :math:`q_0 - b \pm k\sqrt{\mathrm{mse}}`:
+The Bureau's rule, ``ct``, makes the interval :math:`q_0 - b \pm k\sqrt{\mathrm{mse}}`. k is the
+quantile of Student's t with 5 degrees of freedom, 2.571 at 95 %. b is the estimated bias, where
+:math:`q_0 > 5`, :math:`|\mathrm{bias}| \ge \mathrm{sd}/2`, and the bias is negative or :math:`q_0
+\ge 25`; otherwise 0. Counts are whole: the lower end is rounded down, and is not below 0; the upper
+end is rounded up. It is the rule of every statistic by itself. For the counts of a whole table
+there is a better one (:mod:`das.replicates.by_truth`).
 
-======  =======================================  ==================================================
-rule    k                                        b, the bias that is subtracted
-======  =======================================  ==================================================
-``z``   the normal quantile, 1.645 at 90 %       0
-``t``   that of Student's t with 5 degrees of    0
-        freedom, 2.015
-``cz``  as ``z``                                 the estimated bias, where :math:`q_0 > 5`,
-                                                 :math:`|\mathrm{bias}| \ge \mathrm{sd}/2`, and the
-                                                 bias is negative or :math:`q_0 \ge 25`; otherwise 0
-``ct``  as ``t``                                 as ``cz``
-======  =======================================  ==================================================
-
-Counts are whole: the lower end is rounded down, and is not below 0; the upper end is rounded up.
-``ct`` is the Bureau's rule, and the default. Five degrees of freedom make up for replicates that
-scatter too little: a published block is smoother than a true one. k also has to make up for the
-number of replicates s. About a known center :math:`\sum d_i^2` of normal errors has s degrees of
-freedom. So a new error is within :math:`t_s \sqrt{\mathrm{mse}}` with the coverage, and fewer than
-five replicates take :math:`t_s` instead of :math:`t_5`. With five and more :math:`t_5` is the
-larger.
+Five degrees of freedom make up for replicates that scatter too little: a published block is
+smoother than a true one. k also has to make up for the number of replicates s. About a known center
+:math:`\sum d_i^2` of normal errors has s degrees of freedom. So a new error is within :math:`t_s
+\sqrt{\mathrm{mse}}` with the coverage, and fewer than five replicates take :math:`t_s` instead of
+:math:`t_5`. With five and more :math:`t_5` is the larger.
 
 *Public bounds of a count.* A count is somewhere from a to b (:mod:`das.model.count_range`). Both
 ends are cut at these, which loses no truth; the interval of a count with a = b is the count itself.
@@ -41,9 +32,8 @@ value, the room above, a bias is subtracted only if also :math:`r > 5`, and it i
 interval is the mirror image of the other. Without a known b this is exactly the Bureau's rule.
 
 *Other statistics than counts.* Noise can only raise some indexes (a dissimilarity, a deviation).
-``ct`` and ``cz`` subtract their bias wherever it is half a standard deviation or more. They do not
-subtract that of a share, a difference or a rank. Noise moves these in either direction, and the
-bias that replicates show is that of a release *made from* the published counts. Over runs of blocks
+Their bias is subtracted wherever it is half a standard deviation or more. That of a share, a
+difference or a rank is not. Noise moves these in either direction, and the bias that replicates show is that of a release *made from* the published counts. Over runs of blocks
 the estimated bias of shares had a mean of zero, and subtracting it lost a tenth of the coverage
 (``python -m benchmarks.intervals``).
 
@@ -61,9 +51,8 @@ sections 2 to 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -157,25 +146,16 @@ class ReplicateErrors(Frozen):
         return (self.first != 0) & (4 * (s - 1) * square >= s * (s * self.second - square))
 
 
-def _student(coverage: float, replicates: int) -> float:
+def student(coverage: float, degrees: int) -> float:
+    """The half-width that holds with the ``coverage``, in root mean squares."""
     from scipy.special import stdtrit  # slow to load
 
-    return float(stdtrit(min(DEGREES, replicates), (1 + coverage) / 2))
+    return float(stdtrit(degrees, (1 + coverage) / 2))
 
 
-def _normal(coverage: float, replicates: int) -> float:
-    del replicates
-    return NormalDist().inv_cdf((1 + coverage) / 2)
-
-
-#: By name: the half-width in root mean squared errors, given the coverage and the number of
-#: replicates; and whether a bias is subtracted under conditions.
-RULES: Mapping[str, tuple[Callable[[float, int], float], bool]] = {
-    "ct": (_student, True),
-    "cz": (_normal, True),
-    "t": (_student, False),
-    "z": (_normal, False),
-}
+def reach(coverage: float, replicates: int) -> float:
+    """The k of the rule."""
+    return student(coverage, min(DEGREES, replicates))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,22 +192,10 @@ def check_coverage(coverage: float) -> None:
         )
 
 
-def check_rule(coverage: float, rule: str, rules: Collection[str] = RULES) -> None:
-    """Raises :class:`InputError` for a rule that is none of ``rules``, or a coverage that is
-    none.
-    """
-    if rule not in rules:
-        raise InputError(
-            f"there is no rule {rule!r}", where="rule", remedy=f"the rules are {', '.join(rules)}"
-        )
-    check_coverage(coverage)
-
-
 def interval(
     value: NDArray[np.int64] | Floats,
     errors: ReplicateErrors,
     coverage: float,
-    rule: str = "ct",
     factor: float | Floats | None = None,
     *,
     within: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
@@ -238,21 +206,20 @@ def interval(
     what is no count, whether noise raises it, so that its bias is subtracted.
 
     Raises:
-        InputError: no such rule, or a coverage that is none.
+        InputError: a coverage that is none.
     """
-    check_rule(coverage, rule)
-    wide, conditional = RULES[rule]
+    check_coverage(coverage)
     counts = np.issubdtype(value.dtype, np.integer)
     subtracted = np.zeros(value.shape, dtype=bool)
-    if conditional and counts:
+    if counts:
         subtracted = errors.leans() & (value > SMALL) & ((errors.first < 0) | (value >= LARGE))
         if within is not None:
             room = within[1] - value
             subtracted &= (room > SMALL) & ((errors.first > 0) | (room >= LARGE))
-    elif conditional and raised:
+    elif raised:
         subtracted = errors.leans()
     point = value - np.where(subtracted, errors.bias, 0.0)
-    margin = (wide(coverage, errors.replicates) if factor is None else factor) * errors.rmse
+    margin = (reach(coverage, errors.replicates) if factor is None else factor) * errors.rmse
     lower, upper = point - margin, point + margin
     if not counts:
         return ReplicateInterval(lower, upper, margin, subtracted)

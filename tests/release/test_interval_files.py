@@ -50,7 +50,7 @@ def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = worlds.copy(
         worlds.run("run.seed=1", data="one thousand"), tmp_path_factory.mktemp("made") / "run"
     )
-    asked = IntervalOptions(4, seed=5, coverage=0.8, rule="t")
+    asked = IntervalOptions(4, seed=5, coverage=0.8, rule="ct")
     make(
         out / "release",
         out / "release" / "intervals",
@@ -110,7 +110,7 @@ def test_the_page_has_the_intervals_of_the_tables(run: Path, text: str) -> None:
 def test_the_page_has_those_of_areas_across_the_levels(run: Path, text: str) -> None:
     """As `das area` has them, which knows nothing of the page."""
     persons = [field for field in SAME if field.startswith("P")]
-    found = das.read_areas(run, kind="Place", statistics=persons, coverage=0.8, rule="t")
+    found = das.read_areas(run, kind="Place", statistics=persons, coverage=0.8)
     place, wide = looked_up(text)["Place"], 0
     for field in persons:
         rows = found[found["field"] == field].set_index("area")
@@ -162,7 +162,7 @@ def test_intervals_that_are_being_made_are_waited_for(run: Path, tmp_path: Path)
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["digests"], manifest["rows"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    asked = IntervalOptions(4, seed=5, coverage=0.8, rule="t")
+    asked = IntervalOptions(4, seed=5, coverage=0.8, rule="ct")
     with RunDirectory(folder).lock():
         with pytest.raises(ReleaseError, match="another process is making") as caught:
             das.read_areas(copy, kind="Place")
@@ -184,7 +184,7 @@ def test_the_page_is_sound_and_says_what_it_is(text: str) -> None:
 
 
 def test_the_same_page_comes_of_the_same_release(run: Path, text: str, tmp_path: Path) -> None:
-    asked = IntervalOptions(4, seed=5, coverage=0.8, rule="t", tables=("P1",), levels=("County",))
+    asked = IntervalOptions(4, seed=5, coverage=0.8, rule="ct", tables=("P1",), levels=("County",))
     make(run / "release", tmp_path / "other", asked, workers=2, resume=False, progress=Silent())
     assert (tmp_path / "other" / PAGE).read_text(encoding="utf-8") == text
 

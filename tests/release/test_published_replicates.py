@@ -35,7 +35,7 @@ from das.release import interval_writing, published_replicates, replicates
 from das.release.interval_writing import parts_of
 from das.release.opened import open_release
 from das.release.published_replicates import PublishedFiles, PublishedReplicates
-from das.release.replicate_source import IntervalOptions
+from das.release.replicate_source import BY_TRUTH, PLAIN, IntervalOptions
 from tests.commands import Commands
 from tests.strategies import spines
 from tests.worlds import Worlds
@@ -111,9 +111,11 @@ def folder(frames: list[pd.DataFrame], tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
-def made(folder: Path, out: Path, workers: int = 1, resume: bool = False) -> Path:
+def made(
+    folder: Path, out: Path, workers: int = 1, resume: bool = False, rule: str = PLAIN
+) -> Path:
     found = ppmf_replicates.replicate_files(folder)
-    asked = IntervalOptions(len(found) - 1, 0, 0.9)
+    asked = IntervalOptions(len(found) - 1, 0, 0.9, rule)
     published_replicates.make(found, out, asked, workers=workers, resume=resume, progress=Silent())
     return out
 
@@ -210,6 +212,23 @@ def test_a_tree_in_parts_gives_the_same(
     assert len(list(out.glob("*.parquet"))) == 30
     for path in out.glob("*.parquet"):
         pd.testing.assert_frame_equal(pd.read_parquet(path), pd.read_parquet(whole / path.name))
+
+
+def test_by_true_value_each_part_is_by_itself(
+    folder: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other rows than without a cut; the same ones again; and no published count outside."""
+    without = made(folder, tmp_path / "without", rule=BY_TRUTH)
+    monkeypatch.setattr(interval_writing, "PART", 100)
+    cut, again = (made(folder, tmp_path / name, rule=BY_TRUTH) for name in ("cut", "again"))
+    assert tree_digests(cut) == tree_digests(again)
+    differ = 0
+    for path in cut.glob("P*.parquet"):
+        one, other = pd.read_parquet(path), pd.read_parquet(without / path.name)
+        assert (one["lower"] <= one["value"]).all()
+        assert (one["upper"] >= one["value"]).all()
+        differ += int(not one.equals(other))
+    assert differ
 
 
 def open_spine(out: Path) -> Spine:

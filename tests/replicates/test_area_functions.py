@@ -85,6 +85,6 @@ def test_intervals_of_all_areas_hold_at_once_whatever_the_number_of_replicates(
     for _ in range(1500):
         true, *errors = rng.normal(size=(replicates + 1, 40))
         drawn = np.array(errors)
-        reach = for_all_at_once(value, drawn, coverage, "z") * np.sqrt((drawn**2).mean(axis=0))
+        reach = for_all_at_once(value, drawn, coverage) * np.sqrt((drawn**2).mean(axis=0))
         held += bool((np.abs(true) <= reach).all())
     assert held / 1500 >= coverage - 0.015

@@ -8,22 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from das.replicates import RULES, ReplicateErrors, interval
+from das.replicates import ReplicateErrors, interval
 from das.replicates.by_table import UNSEEN, factors
+from das.replicates.rules import reach
 
 DIFFERENCES = arrays(np.int64, (4, 2, 5), elements=st.integers(-20, 20))
 ABLE = arrays(np.bool_, (2, 5))
 COLUMNS, RELEASES = 40, 400
 
 
-@given(DIFFERENCES, ABLE, st.sampled_from(list(RULES)))
+@given(DIFFERENCES, ABLE)
 def test_no_interval_is_narrower_and_what_is_certain_is_as_it_was(
-    differences: np.ndarray, able: np.ndarray, rule: str
+    differences: np.ndarray, able: np.ndarray
 ) -> None:
     value = np.full((2, 5), 30)
     errors = ReplicateErrors.of(value, value + differences)
-    found, own = factors(errors, able, 0.9, rule), RULES[rule][0](0.9, 4)
-    made, plain = interval(value, errors, 0.9, rule, found), interval(value, errors, 0.9, rule)
+    found, own = factors(errors, able, 0.9), reach(0.9, 4)
+    made, plain = interval(value, errors, 0.9, found), interval(value, errors, 0.9)
     assert (found >= own).all()
     assert (made.lower <= plain.lower).all()
     assert (made.upper >= plain.upper).all()
@@ -40,7 +41,7 @@ def test_units_are_apart_and_the_order_of_columns_is_nothing(
 ) -> None:
     def found(d: np.ndarray) -> np.ndarray:
         zero = np.zeros(d.shape[1:], dtype=np.int64)
-        return factors(ReplicateErrors.of(zero, d), np.ones(d.shape[1:], dtype=bool), 0.9, "ct")
+        return factors(ReplicateErrors.of(zero, d), np.ones(d.shape[1:], dtype=bool), 0.9)
 
     assert found(differences[:, :, order]) == pytest.approx(found(differences)[:, order])
     assert found(differences[:, :1]) == pytest.approx(found(differences)[:1])
@@ -64,13 +65,12 @@ def test_counts_that_are_pulled_are_in_their_intervals_as_often_as_promised(
     value = made(truth)
     errors = ReplicateErrors.over(value, (made(value) for _ in range(25)))
 
-    def held(factor: np.ndarray | None) -> float:
-        ends = interval(value, errors, coverage, "t", factor)
-        return float(((ends.lower <= truth) & (truth <= ends.upper)).mean())
+    def held(factor: np.ndarray | float) -> float:
+        return float((np.abs(value - truth) <= np.ceil(factor * errors.rmse)).mean())
 
-    k = RULES["t"][0](coverage, 25)
-    promised, kept = 1 - 4 / (9 * k**2), held(factors(errors, errors.second > 0, coverage, "t"))
+    k = reach(coverage, 25)
+    promised, kept = 1 - 4 / (9 * k**2), held(factors(errors, errors.second > 0, coverage))
     assert k >= np.sqrt(8 / 3)
     assert kept > promised
-    assert gain > 0.6 or kept > held(None) + 0.02
-    assert coverage > 0.9 or gain > 0.6 or held(None) < promised - 0.03
+    assert gain > 0.6 or kept > held(k) + 0.02
+    assert coverage > 0.9 or gain > 0.6 or held(k) < promised - 0.03

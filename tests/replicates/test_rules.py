@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.replicates import RULES, ReplicateErrors, interval
+from das.replicates import ReplicateErrors, interval
 
 #: Value, bias, RMSE and the interval (Ashmead et al. 2024, tables 4 and 5).
 STATED = (
@@ -86,12 +86,12 @@ def test_what_is_subtracted_is_half_a_standard_deviation(value: int, drawn: list
         assert interval(np.array(value), spread, 0.9).subtracted == expected
 
 
-@given(st.integers(0, 60), counts, st.sampled_from(list(RULES)))
+@given(st.integers(0, 60), counts)
 def test_intervals_of_counts_are_counts_and_wider_at_more_coverage(
-    value: int, drawn: list[int], rule: str
+    value: int, drawn: list[int]
 ) -> None:
     spread = ReplicateErrors.of(np.array(value), np.array(drawn))
-    narrow, wide = (interval(np.array(value), spread, c, rule) for c in (0.5, 0.95))
+    narrow, wide = (interval(np.array(value), spread, c) for c in (0.5, 0.95))
     assert wide.lower <= narrow.lower <= narrow.upper <= wide.upper
     assert wide.lower >= 0
     if len(set(drawn)) == 1 and drawn[0] == value:
@@ -127,7 +127,7 @@ def test_few_replicates_have_wider_intervals_which_hold(replicates: int) -> None
     """Normal errors: a factor that is too small for few would hold .79 of two."""
     rng = np.random.default_rng(replicates)
     errors = rng.normal(size=(replicates + 1, 20_000))
-    found = interval(np.zeros(20_000), ReplicateErrors.of(np.zeros(20_000), errors[1:]), 0.9, "t")
+    found = interval(np.zeros(20_000), ReplicateErrors.of(np.zeros(20_000), errors[1:]), 0.9)
     held = (np.abs(errors[0]) <= found.upper).mean()
     assert 0.895 < held < (0.96 if replicates > 5 else 0.94)
     as_five = 2.015 * np.sqrt((errors[1:] ** 2).mean(axis=0))
@@ -144,16 +144,14 @@ totals = st.integers(0, 80).flatmap(
 )
 
 
-@given(totals, st.sampled_from(list(RULES)), st.sampled_from([0.3, 0.9]))
+@given(totals, st.sampled_from([0.3, 0.9]))
 def test_two_counts_of_a_known_sum_have_each_the_mirror_image_of_the_other(
-    counts: tuple[int, int, list[int]], rule: str, coverage: float
+    counts: tuple[int, int, list[int]], coverage: float
 ) -> None:
     total, value, drawn = counts
     within = np.array(0), np.array(total)
     one, other = (
-        interval(
-            np.array(v), ReplicateErrors.of(np.array(v), np.array(d)), coverage, rule, within=within
-        )
+        interval(np.array(v), ReplicateErrors.of(np.array(v), np.array(d)), coverage, within=within)
         for v, d in ((value, drawn), (total - value, [total - x for x in drawn]))
     )
     assert (one.lower, one.upper) == (total - other.upper, total - other.lower)
@@ -189,8 +187,6 @@ def test_where_nothing_is_known_from_above_it_is_the_rule_of_the_bureau() -> Non
 
 def test_what_cannot_be() -> None:
     spread = ReplicateErrors(2, np.zeros(1), np.zeros(1))
-    with pytest.raises(InputError, match="rule"):
-        interval(np.zeros(1), spread, 0.9, "bootstrap")
     with pytest.raises(InputError, match="coverage"):
         interval(np.zeros(1), spread, 1.0)
     with pytest.raises(InputError, match="replicates"):
