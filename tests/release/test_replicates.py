@@ -158,7 +158,11 @@ def test_replicates_are_one_data_set(made: Path) -> None:
 # -------------------------------------------------------------------------------------------------
 
 
-def test_intervals_are_those_of_the_replicates(run: Path, made: Path) -> None:
+def test_intervals_of_the_rule_of_the_bureau_are_those_of_the_replicates(
+    run: Path, made: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(made, tmp_path / "intervals"))
+    again(run, out, IntervalOptions(3, 5, 0.9, PLAIN), resume=True)
     opened = open_release(run / "release")
     codes = files.codes_of(opened.spine, "Block")
     found = 0
@@ -175,7 +179,7 @@ def test_intervals_are_those_of_the_replicates(run: Path, made: Path) -> None:
                     opened.published_bounds(u)[level], table.masks, 0, values.shape[1]
                 )
                 expected = interval(values[0], errors, 0.9, within=within)
-                rows = pq.read_table(made / f"{table.name}_{level}.parquet").to_pandas()
+                rows = pq.read_table(out / f"{table.name}_{level}.parquet").to_pandas()
                 unit, column = np.nonzero(values.any(axis=0))
                 assert rows["GEOID"].tolist() == codes_at(opened, level)[unit].tolist()
                 assert rows["variable"].tolist() == [table.columns[j] for j in column]
