@@ -172,7 +172,7 @@ class ReleasedCounts:
 
 def intervals(
     path: Path, seed: int, replicates: int, coverage: float
-) -> Iterator[tuple[str, str, tuple[Ints, Ints, Ints, NDArray[np.bool_], Ints]]]:
+) -> Iterator[tuple[str, str, tuple[NDArray[Any], ...]]]:
     """Of a release of production's plan, kept at ``path``, by the default rule on replicates of
     both releases: universe, level, and the truth, the ends, where they are of something, and what
     was published."""

@@ -112,7 +112,8 @@ def _das(*arguments: str) -> None:
 def _dhc(folder: Path, seed: int, replicates: int) -> Iterator[Held]:
     counts = folder.with_suffix(".npz")
     for universe, level, found in dhc_coverage.intervals(counts, seed, replicates, COVERAGE):
-        yield Held.of(f"dhc, {universe}, {level}", *found)
+        true, lower, upper, there, published = found
+        yield Held.of(f"dhc, {universe}, {level}", true, lower, upper, there, published)
 
 
 #: By name.

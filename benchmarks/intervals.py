@@ -37,6 +37,7 @@ from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.areas import Areas
+from das.model.codes import encoded
 from das.model.histogram import Histogram
 from das.model.universe import Universe
 from das.release.area_counts import counts
@@ -118,24 +119,23 @@ def _tally(into: Tallies, found: Iterator[Held]) -> None:
     for held in found:
         inside = (held.lower <= held.true) & (held.true <= held.upper)
         told = np.array([np.ones(held.true.shape), inside, held.upper - held.lower])
-        every = {"true": held.true} if held.published is None else held.by
-        for by, count in every.items():
+        for by, count in held.by.items():
             size = np.searchsorted(FIRST, count, side="right") - 1
             names = (held.name, *held.also)
             for i in np.unique(size):
                 for name in names:
                     sums = one.setdefault((name, by, SIZES[i]), [np.zeros(3)])
                     sums[0] += told[:, size == i].sum(axis=1)
-    for key, (sums,) in one.items():
-        into.setdefault(key, []).append(sums)
+    for key, all_sums in one.items():
+        into.setdefault(key, []).extend(all_sums)
 
 
 def _report(figures: Figures, tallies: Tallies, **told: object) -> None:
-    for (name, by, size), of in sorted(tallies.items(), key=lambda x: x[0]):
-        size_of, inside, width = np.array(of).T
+    for (name, by, size), each in sorted(tallies.items(), key=lambda x: x[0]):
+        size_of, inside, width = np.array(each).T
         if (n := size_of.sum()) < CELLS:
             continue
-        share, g = inside.sum() / n, len(of)
+        share, g = inside.sum() / n, len(each)
         error = (g / max(g - 1, 1) * ((inside - share * size_of) ** 2).sum()) ** 0.5 / n
         promised = name in PROMISED and by == "true"
         bars: dict[str, float | None] = {"at_least": AT_LEAST} if promised else {}
@@ -143,7 +143,11 @@ def _report(figures: Figures, tallies: Tallies, **told: object) -> None:
             figures(f"{name}, {by} {size}: not more", float(share), "share", at_most=AT_MOST)
         if name in SHORTENED and by == "true" and size == "10-49":
             bars["at_most"] = FOUND_OUT
-        more = {"width": float(width.sum() / n), "counts": int(n), "error": float(error)}
+        more: dict[str, Any] = {
+            "width": float(width.sum() / n),
+            "counts": int(n),
+            "error": float(error),
+        }
         figures(f"{name}, {by} {size}: coverage", float(share), "share", **bars, **more, **told)
 
 
@@ -227,7 +231,13 @@ def _of_rules(
                     )
                     of_table = (f"{name} {rule}, {level}, {table.name}",)
                     yield Held.of(
-                        f"{name} {rule}, {level}", true, lower, upper, least < most, value, of_table
+                        f"{name} {rule}, {level}",
+                        true,
+                        lower,
+                        upper,
+                        np.asarray(least < most),
+                        value,
+                        of_table,
                     )
 
 
@@ -280,7 +290,9 @@ def _areas(r: _Release) -> Iterator[Held]:
     for size in RUNS:
         start = rng.choice(blocks - size, AREAS, replace=False)
         unit = (start[:, None] + np.arange(size)).ravel()
-        areas = Areas("runs", np.char.mod("%d", start), np.repeat(np.arange(AREAS), size), unit)
+        areas = Areas(
+            "runs", encoded(list(map(str, start))), np.repeat(np.arange(AREAS), size), unit
+        )
 
         def of(s: Statistic, size: int = size, start: Ints = start) -> Ints:
             sums = np.cumsum([0, *true[s.universe.name, s.field]])

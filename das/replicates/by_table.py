@@ -84,7 +84,7 @@ def factors(
 
     >>> errors = ReplicateErrors(2, np.array([[0, 12, 0]]), np.array([[2, 72, 0]]))
     >>> factors(errors, np.ones((1, 3), dtype=bool), 0.9).round(2).tolist()
-    [[12.14, 1.99, 1.64]]
+    [[21.56, 3.53, 2.92]]
     """
     moved = able & (errors.second > 0)
     variance, s = errors.sd**2, errors.replicates

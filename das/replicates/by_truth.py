@@ -19,7 +19,7 @@ count t, :math:`\pi_t P_t / m` is the share of t among the cells that show (v, c
 the strongest evidence for it. ∎
 
 **An interval about the published count.** Let e be its error, the published value v less the true
-t, and :math:`\hat\beta` the mean error of the replicates, over the cells of its column with a
+t. Let :math:`\hat\beta` be the mean error of the replicates, over the cells of its column with a
 published count of its size. Suppose that the bias of the release is in the same direction, and up
 to three times as large: :math:`e = \theta\hat\beta + x` with :math:`0 \le \theta \le 3`. Then
 
@@ -30,9 +30,8 @@ wherever :math:`|x| \le k`, because :math:`t = v - \theta\hat\beta - x`. k is :m
 that mean square (:mod:`das.replicates.rules`). t is whole, so both ends are rounded to the nearest
 whole number: if x is a rounded normal error, :math:`|x| \le k + 1/2` loses nothing. ∎
 
-Replicates show a part of the bias alone, because the release that they are made from has come
-nearer to what the algorithm pulls it to: large blocks lose persons, and their replicates lose about
-a third as many. The 3 was chosen by trial, as the Bureau chose its five degrees of freedom.
+Replicates show only a part of the bias. The release that they are made from has come nearer to what
+the algorithm pulls it to. Large blocks lose persons, and their replicates about a third as many. The 3 was chosen by trial, as the Bureau chose its five degrees of freedom.
 
 *What is estimated, and what holds.* What was published stands for the truth, t, and each replicate
 shows the (v, c) of each of its cells. All units of a level and columns of a table together make up
