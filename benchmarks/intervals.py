@@ -130,7 +130,7 @@ def _tally(into: Tallies, found: Iterator[Held]) -> None:
         into.setdefault(key, []).extend(all_sums)
 
 
-def _report(figures: Figures, tallies: Tallies, **told: object) -> None:
+def _report(figures: Figures, tallies: Tallies, **told: Any) -> None:
     for (name, by, size), each in sorted(tallies.items(), key=lambda x: x[0]):
         size_of, inside, width = np.array(each).T
         if (n := size_of.sum()) < CELLS:
