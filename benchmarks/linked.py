@@ -22,15 +22,17 @@ from benchmarks.common import Figures, no_data, shared_data
 from benchmarks.county_runs import BRISTOL_CODE, county_runs, file_of
 from das.engine import Silent, executor
 from das.files.readers import linked as reader
+from das.files.readers.links import linked_household
 from das.link.averages import ALL, sums, units_of_blocks
 from das.link.fields import household_attributes
+from das.link.kinship import KINSHIP, kinship
 from das.link.linking import link_tract
 from das.link.people import HomePersons
 from das.link.population import LinkedPopulation, joined, tracts
 from das.link.totals import families_of_cells, published_totals
 from das.link.trust import CONSISTENT
 from das.model.dhc.households import DHCH, TENURE
-from das.model.dhc.members import HEADS, PARTNERS
+from das.model.dhc.members import LinkedPersons
 from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.release import dhc_files
@@ -41,6 +43,8 @@ from das.release.linking import LinkOptions, linked_counts, places
 LEVELS = ("County", "Tract", "Block_Group", "Block")
 #: Tables that one of the files measures so well that a link may be a quarter worse above blocks.
 PRECISE = ("P17", "PCT9", "PCT14", "PCT15", "HCT2")
+#: Of persons, as :class:`LinkedPersons` has them after the household.
+ATTRIBUTES = ("relgq", "sex", "age", "hispanic", "cenrace")
 Lowest = Mapping[str, Histogram]
 Figure = Callable[..., None]
 
@@ -51,7 +55,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a folder for the runs, used again if there")
-    parser.add_argument("--joint", action="store_true", help="with the skeleton")
     parser.add_argument("--variances", action="store_true", help="of published totals; no link")
     given = parser.parse_args()
     figures = Figures("linked")
@@ -66,7 +69,7 @@ def main() -> None:
                 folder.mkdir(parents=True, exist_ok=True)
                 county_runs(data, county, folder, seed)
                 each = partial(figures, county=county, seed=seed)
-                options = LinkOptions(skeleton=given.joint)
+                options = LinkOptions()
                 if given.variances:
                     _variances(each, folder)
                 else:
@@ -92,7 +95,7 @@ def _measure(figures: Figure, folder: Path, workers: int, options: LinkOptions) 
     )
     _agreement(figures, opened.spine, published, linked)
     _errors(figures, opened.spine, truth, published, linked.counts)
-    _couples(figures, linked)
+    _kinship(figures, folder / "records", linked)
     _averages(figures, opened.spine, truth, linked)
     _by_tenure(figures, opened.spine, folder / "records", linked)
     _recovered(figures, opened.spine, truth)
@@ -115,8 +118,6 @@ def _variances(figures: Figure, folder: Path) -> None:
         there = found[0] + true[0] > 0
     for name, cells in families_of_cells().items():
         which = np.flatnonzero(there[cells]) + cells.start
-        if not len(which):
-            continue  # of the skeleton, which is not published
         in_county, in_tract, in_group = (
             float((x[:, which] ** 2).mean()) for x in (errors[0][:1], errors[0][1:], errors[1][1:])
         )
@@ -188,19 +189,23 @@ def short(x: float) -> float:
     return float(f"{x:.3g}")
 
 
-def _couples(figures: Figure, linked: LinkedPopulation) -> None:
-    people, home = linked.people, linked.household
-    head, partner = np.isin(people.relgq, HEADS), np.isin(people.relgq, PARTNERS)
-    age = np.zeros(len(linked.cell), dtype=np.int64)
-    age[home[head]] = people.age[head]
-    gap = np.abs(people.age[partner] - age[home[partner]])
-    figures(
-        "difference of ages of couples, median",
-        float(np.median(gap)),
-        "years",
-        at_most=4,
-        mean=float(gap.mean()),
-    )
+def _kinship(figures: Figure, records: Path, linked: LinkedPopulation) -> None:
+    """Tails of ages within households, at most 1.5 times those of the records, or half a per
+    cent."""
+    found = reader.tables(records)
+    rows = found.people.rows
+    home, levels = linked_household(rows, found.homes.rows), rows.levels()
+    inside = np.flatnonzero(home >= 0)
+    true = kinship(LinkedPersons(*(x[inside] for x in (home, *(levels[n] for n in ATTRIBUTES)))))
+    for name, value in kinship(linked.people.linked(linked.household)).items():
+        least = 0.0 if name == "couples_90" else 0.5
+        figures(
+            KINSHIP[name],
+            value,
+            "",
+            at_most=max(1.5 * true[name], least),
+            records=short(true[name]),
+        )
 
 
 def _averages(figures: Figure, spine: Spine, truth: Lowest, linked: LinkedPopulation) -> None:

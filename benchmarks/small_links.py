@@ -3,11 +3,7 @@
 A tract has one to three blocks, of up to eight persons each, with any age and relationship that the
 file allows. Households and units are random, and nothing makes them agree. CP-SAT decides by itself
 whether there are householders and households for everyone. Where there are, the link must end and
-satisfy all identities; where there are not, it must say so.
-
-Householders of classes are split over random blocks, too (theorem 2 of
-:mod:`das.link.skeleton`): a split, or a set of classes that has more householders than its blocks can
-have. CP-SAT decides that as well."""
+satisfy all identities; where there are not, it must say so."""
 
 from __future__ import annotations
 
@@ -18,13 +14,12 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from benchmarks.common import Figures
-from das.errors import InfeasibleError, InputError
+from das.errors import InputError
 from das.link.agreement import agreement
 from das.link.counted import HOME, AgreementCounts
 from das.link.linking import TractInput, link_tract
 from das.link.people import HomePersons
 from das.link.population import joined
-from das.link.skeleton import SplitProblem
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
@@ -44,25 +39,24 @@ def main() -> None:
     given = parser.parse_args()
     figures = Figures("small_links")
     cases = range(given.first, given.first + given.cases)
-    for name, tried in (("tracts linked", linked_as_proved), ("splits", split_as_proved)):
-        began, wrong, exist, longest = perf_counter(), list[int](), 0, 0.0
-        for case in cases:
-            start = perf_counter()
-            there, right = tried(np.random.default_rng(case))
-            longest = max(longest, perf_counter() - start)
-            exist += there
-            wrong += [] if right else [case]
-        figures(
-            f"{name} other than CP-SAT proves",
-            len(wrong),
-            "cases",
-            at_most=0,
-            cases=len(cases),
-            exist=exist,
-            seconds=perf_counter() - began,
-            longest_seconds=longest,
-            first_wrong=wrong[:5],
-        )
+    began, wrong, exist, longest = perf_counter(), list[int](), 0, 0.0
+    for case in cases:
+        start = perf_counter()
+        there, right = linked_as_proved(np.random.default_rng(case))
+        longest = max(longest, perf_counter() - start)
+        exist += there
+        wrong += [] if right else [case]
+    figures(
+        "tracts linked other than CP-SAT proves",
+        len(wrong),
+        "cases",
+        at_most=0,
+        cases=len(cases),
+        exist=exist,
+        seconds=perf_counter() - began,
+        longest_seconds=longest,
+        first_wrong=wrong[:5],
+    )
 
 
 def random_tract(rng: np.random.Generator) -> TractInput:
@@ -126,30 +120,6 @@ def _households_exist(given: TractInput) -> bool:
             for h, inside in zip(head, within, strict=True):
                 model.add_implication(inside, h)
     return _solved(model)
-
-
-def split_as_proved(rng: np.random.Generator) -> tuple[bool, bool]:
-    """Whether householders of random classes can be split over random blocks, and whether the split
-    is one, or the set of classes violates its bound."""
-    blocks, classes = (int(x) for x in rng.integers(1, 6, 2))
-    able = rng.integers(0, 4, (blocks, classes))
-    occupied = rng.integers(0, 5, blocks)
-    wanted = np.bincount(rng.integers(0, classes, occupied.sum()), minlength=classes)
-    of = SplitProblem(wanted, occupied, able)
-    model = cp_model.CpModel()
-    x = [[model.new_int_var(0, int(m), "") for m in row] for row in able]
-    for row, total in zip(x, occupied, strict=True):
-        model.add(sum(row) == int(total))
-    for column, total in zip(zip(*x, strict=True), wanted, strict=True):
-        model.add(sum(column) == int(total))
-    there = _solved(model)
-    try:
-        found = of.split()
-    except InfeasibleError:
-        odd = of.violated()
-        return there, not there and odd is not None and wanted[odd].sum() > of.bound(odd)
-    right = np.array_equal(found.sum(axis=0), wanted) and np.array_equal(found.sum(1), occupied)
-    return there, there and right and bool((found <= able).all())
 
 
 def _solved(model: cp_model.CpModel) -> bool:

@@ -35,11 +35,6 @@ from das.release.linking import AFTER, BEFORE, LinkOptions, link_release
     help="Replicates to link for the errors of averages. Each takes as long as the estimation.",
 )
 @click.option(
-    "--joint",
-    is_flag=True,
-    help="Estimate householders from both files together first. Takes about twice as long.",
-)
-@click.option(
     "--targets",
     type=PATH,
     help="A RUN or release of the S-DHC of the same records: the link is moved towards its totals"
@@ -54,7 +49,6 @@ def link(
     csv: bool,
     no_tables: bool,
     replicates: int,
-    joint: bool,
     targets: Path | None,
     workers: int,
     quiet: bool,
@@ -65,7 +59,7 @@ def link(
     quarters that agree with each other, and the files of the DHC that follow from them. No
     household is a real one."""
     sdhc = None if targets is None else release_of(targets)
-    options = LinkOptions(number, csv, not no_tables, replicates, joint, sdhc)
+    options = LinkOptions(number, csv, not no_tables, replicates, sdhc)
     with Live(quiet) as progress:
         found = link_release(release_of(release), out, options, workers=workers, progress=progress)
     return CommandAnswer(found, lambda: _print(found, out))
@@ -86,4 +80,6 @@ def _print(found: Mapping[str, Any], out: Path) -> None:
         f"households that moved to another block: {found['households_in_other_blocks']:,}"
         f" ({out / 'changes.csv'})"
     )
+    for figure in found["kinship"]:
+        click.echo(f"{figure['says']}: {figure['value']:.3g}")
     click.echo(f"written: {out}")

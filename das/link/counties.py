@@ -77,10 +77,6 @@ def _totals(given: Sequence[TractInput]) -> Totals:
         Histogram.concatenate([getattr(g, name) for g in given])
         for name in ("persons", "households")
     )
-    groups = [g.skeleton for g in given if g.skeleton is not None]
-    skeleton = Histogram.concatenate(groups) if groups else None
-    if skeleton is not None:
-        skeleton = skeleton.up(np.zeros(skeleton.units, dtype=np.int64), 1)
     return published_totals(
-        HomePersons.of(persons), households, np.zeros(persons.units, dtype=np.int64), skeleton
+        HomePersons.of(persons), households, np.zeros(persons.units, dtype=np.int64)
     )

@@ -1,12 +1,15 @@
-r"""Couples, before anything else is linked: householders and their spouses or partners.
+r"""Couples, before anything else is linked: who of a block live as spouses or partners.
 
-How many partners of each kind and sex a block has follows from the persons' file, which measures
-couples better than that of households. Who they are is open within the block, because
-relationships by age are mostly noise there. So each block has the couples that are closest in age:
-:math:`c` pairs of householders and other adults at least cost. That is an assignment with as many
-rows and columns without a partner as leave exactly :math:`c` pairs. Those called partners already are preferred.
-A person who takes a relationship gives their own for it. Partners for whom a block has nobody are
-made up for in another block, so a tract keeps its couples of each kind."""
+How many couples a tract has follows from the persons' file, which measures them better than that of
+households. Who they are is open, because relationships by age and block are mostly noise there. So
+the couples of a tract are those that cost least, among all grown persons of each block. A
+minimum-cost flow sends one unit for each person called a partner through two persons of one block.
+It is free in the block of that person, costs something in another block, and more in another block
+group. Years between the two cost the more the rarer they are, and nobody is more than
+:data:`MOST_YEARS` apart from their partner. A householder and someone called a partner are
+preferred. Each block keeps grown persons for all its households. Which of the two is the
+householder is settled with all householders (:mod:`das.link.householders`). Last, a person who
+becomes a partner gives their relationship to one who is none any more."""
 
 from __future__ import annotations
 
@@ -19,12 +22,17 @@ from das.link.fields import Floats, Ints
 from das.link.householders import possible_ages
 from das.link.people import HomePersons
 from das.link.trust import Trust
-from das.model.dhc.members import HEADS, LEVEL, PARTNERS
+from das.model.dhc.members import ADULT, HEADS, LEVEL
 from das.model.frozen import Frozen
+from das.solve.flow import Flow
 
-_FAR = 1e4
-#: What a couple costs that is made up for in another block group.
-_AWAY = 8.0
+#: Years between a householder and their partner.
+MOST_YEARS = 23
+#: A tenth of a unit of cost.
+_SCALE = 10.0
+#: What couples cost: of another class of age, in another block group, and that do not exist. In
+#: another block they cost that many times what households elsewhere do.
+_OTHER_AGE, _AWAY, _LOST, _MOVED = 10.0, 8.0, 60.0, 5.0
 #: Partners of this age and over are published apart.
 _OLD = 65
 #: Years that men are older than women in opposite-sex couples.
@@ -34,6 +42,7 @@ _ALONE = 0.5
 _OPPOSITE = (LEVEL["opposite-sex-spouse"], LEVEL["opposite-sex-partner"])
 _SAME = (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"])
 _OTHER = LEVEL["other-nonrelative"]
+_MANY = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,157 +58,140 @@ def age_gap(people: HomePersons, one: Ints, other: Ints) -> Floats:
     """The cost of couples of the persons ``one`` and ``other``, which broadcast."""
     older = people.sex[one] - people.sex[other]  # 1 where the other is the man
     years = np.abs(people.age[other] - people.age[one] - _OLDER * older)
-    return np.asarray(0.3 * years + 0.5 * np.maximum(years - 8, 0))
+    return np.asarray(0.3 * years + 0.5 * np.maximum(years - 8, 0) + np.maximum(years - 14, 0))
 
 
-class _Matching:
-    """Couples of some blocks while they are found."""
-
-    def __init__(self, people: HomePersons, group: Ints, trust: Trust) -> None:
-        self.group = group  # of each person
-        self.people, self.relgq, self.new = people, people.relgq.copy(), trust.partner
-        self.partner_of = np.full(len(people), -1, dtype=np.int64)
-        self.taken = np.zeros(len(people), dtype=bool)  # householders in couples
-        self.head = np.isin(self.relgq, HEADS)
-        self.left: list[int] = []  # kinds and sexes of partners for whom there was nobody
-
-    def block(self, here: Ints) -> None:
-        """The couples of the persons ``here``."""
-        for kinds, same in ((_SAME, True), (_OPPOSITE, False)):
-            for sex in (0, 1):
-                for old in (True, False):
-                    people = here[(self.people.age[here] >= _OLD) == old]
-                    called = people[np.isin(self.relgq[people], kinds)]
-                    called = called[self.people.sex[called] == sex]
-                    called = called[self.partner_of[called] < 0]
-                    if len(called):
-                        self._pairs(here, called, sex if same else 1 - sex, old)
-
-    def _pairs(self, here: Ints, called: Ints, of_sex: int, old: bool) -> None:
-        """Couples of householders ``of_sex`` with as many persons as are ``called`` partners, of 65
-        and over or not."""
-        people, relgq = self.people, self.relgq
-        free = self.head[here] & ~self.taken[here] & (people.sex[here] == of_sex)
-        heads, sex = here[free], people.sex[called[0]]
-        open_to = (relgq[here] > max(PARTNERS)) & (people.age[here] >= 18)
-        open_to &= (people.age[here] >= _OLD) == old
-        others = here[open_to & (people.sex[here] == sex)]
-        able = np.concatenate([called, others])
-        couples = min(len(called), len(heads))
-        rows, columns = _cheapest(self._cost(heads, able, len(called)), couples)
-        chosen, of = able[columns], heads[rows]
-        dropped = called[~np.isin(called, chosen)]
-        new = np.sort(chosen[~np.isin(chosen, called)])
-        self._exchange(dropped, new)
-        self.partner_of[chosen], self.taken[of] = of, True
-
-    def _cost(self, heads: Ints, able: Ints, called: int) -> Floats:
-        new = np.arange(len(able)) >= called
-        cost = self._pair_cost(heads[:, None], able[None, :])
-        return np.asarray(cost + self.new * new[None, :])
-
-    def _pair_cost(self, h: Ints, a: Ints) -> Floats:
-        people = self.people
-        cost = age_gap(people, h, a) + _ALONE * (self.relgq[h] == HEADS[0])
-        return np.asarray(cost + 0.2 * (people.cenrace[h] != people.cenrace[a]))
-
-    def _exchange(self, dropped: Ints, new: Ints) -> None:
-        """Those who are no partners any more take the relationships of the new ones; what is left
-        over is found in another block."""
-        relgq, ages = self.relgq, self.people.age
-        kinds = relgq[dropped].copy()
-        if len(new):
-            fits = possible_ages()[relgq[new][None, :], ages[dropped][:, None]]
-            apart = np.abs(ages[dropped][:, None] - ages[new][None, :])
-            rows, columns = linear_sum_assignment(np.where(fits, apart, 500.0 + apart))
-            given = relgq[new[columns]].copy()
-            relgq[new[columns]] = kinds[rows]
-            relgq[dropped[rows]] = np.where(fits[rows, columns], given, _OTHER)
-            dropped = np.delete(dropped, rows)
-        self.left += dropped.tolist()
-
-    def elsewhere(self) -> None:
-        """Who found nobody gives the relationship to the closest pair of a householder and someone
-        else, in any block; where there is none it is lost."""
-        people, relgq = self.people, self.relgq
-        pairs: dict[tuple[int, int], tuple[Ints, Ints, Floats]] = {}
-        for person in self.left:
-            kind, sex = int(relgq[person]), int(people.sex[person])
-            relgq[person] = _OTHER
-            key = self._of(kind, sex), sex
-            heads, others, cost = pairs.get(key) or pairs.setdefault(key, self._everywhere(*key))
-            old = people.age[person] >= _OLD
-            cost = cost + 3.0 * ((people.age[others] >= _OLD) != old)
-            cost += _AWAY * (self.group[others] != self.group[person])
-            cost[self.taken[heads] | (relgq[others] <= max(PARTNERS)) | (others == person)] = _FAR
-            if not len(cost) or cost.min() >= _FAR:
-                continue
-            best = int(np.argmin(cost))
-            new, of = int(others[best]), int(heads[best])
-            if possible_ages()[relgq[new], people.age[person]]:
-                relgq[person] = relgq[new]
-            relgq[new], self.partner_of[new], self.taken[of] = kind, of, True
-
-    def _everywhere(self, of_sex: int, sex: int) -> tuple[Ints, Ints, Floats]:
-        """All pairs, within blocks, of a householder of one sex and a grown-up member of another or
-        the same, and what they cost as couples."""
-        people, able = self.people, (self.people.age >= 18) & ~self.head
-        heads = np.flatnonzero(self.head & ~self.taken & (people.sex == of_sex))
-        others = np.flatnonzero(able & (people.sex == sex))
-        others = others[np.argsort(people.block[others], kind="stable")]
-        first, last = (
-            np.searchsorted(people.block[others], people.block[heads], side)
-            for side in ("left", "right")
-        )
-        h = np.repeat(heads, last - first)
-        nth = np.arange(len(h)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
-        a = others[np.repeat(first, last - first) + nth]
-        return h, a, self._pair_cost(h, a) + self.new
-
-    @staticmethod
-    def _of(kind: int, sex: int) -> int:
-        """The sex of the householder whose partner someone is."""
-        return sex if kind in _SAME else 1 - sex
+def matched(people: HomePersons, occupied: Ints, group: Ints, trust: Trust) -> Ints:
+    """The other of the couple of each person, or -1, ``(persons,)``. Persons are partners by
+    ``relgq``; ``occupied`` are the units and ``group`` is the block group of each block."""
+    mate = np.full(len(people), -1, dtype=np.int64)
+    grown, head = people.age >= ADULT, np.isin(people.relgq, HEADS)
+    adults = np.bincount(people.block[grown], minlength=len(group))
+    room = np.maximum(np.minimum(occupied, adults - occupied), 0)
+    for kinds, one, other in (
+        *((_SAME, head & (people.sex == s), ~head & (people.sex == s)) for s in (0, 1)),
+        (_OPPOSITE, people.sex == 0, people.sex == 1),
+    ):
+        called = np.isin(people.relgq, kinds)
+        if kinds == _SAME:
+            called &= other
+        if called.any():
+            left, right = (np.flatnonzero(x & grown & (mate < 0)) for x in (one, other))
+            i, j = _cheapest(people, called, (left, right), room, group, trust)
+            mate[i], mate[j] = j, i
+            room = room - np.bincount(people.block[i], minlength=len(room))
+    return mate
 
 
-def matched(people: HomePersons, group: Ints, trust: Trust) -> Couples:
-    """Couples of all blocks; persons are householders or partners by ``relgq``, and ``group`` is
-    the block group of each block. As many householders of each sex live alone as before, where
-    others can."""
-    before = people.relgq
-    of = _Matching(people, group[people.block], trust)
-    order = np.argsort(people.block, kind="stable")
-    cuts = np.flatnonzero(np.diff(people.block[order])) + 1
-    for here in np.split(order, cuts) if len(order) else ():
-        of.block(here)
-    of.elsewhere()
-    of.relgq[np.flatnonzero(of.taken & (of.relgq == HEADS[0]))] = HEADS[1]
-    _alone_again(people, of, before)
-    return Couples(of.relgq, of.partner_of)
+def _cheapest(
+    people: HomePersons,
+    called: np.ndarray,
+    sides: tuple[Ints, Ints],
+    room: Ints,
+    group: Ints,
+    trust: Trust,
+) -> tuple[Ints, Ints]:
+    """Couples at least cost, as many as are ``called`` partners, with one from each of two
+    ``sides``. A block has ``room`` for so many.
+
+    Nodes: the persons of the sides, the room of the blocks, then for each class of age of the
+    second the blocks, the block groups, the tract; and the sink."""
+    left, right = sides
+    flow, blocks, groups = Flow(), len(group), int(group.max()) + 1
+    of_right, of_room = len(left), len(left) + len(right)
+    first, wide = of_room + blocks, blocks + groups + 1
+    sink = first + 2 * wide
+    old = first + wide * (people.age >= _OLD)  # the first node of each person's class
+    i, j = _of_a_block(people.block[left], people.block[right])
+    near = np.abs(people.age[left[i]] - people.age[right[j]]) <= MOST_YEARS
+    i, j = i[near], j[near]
+    cost = _cost(people, left[i], right[j], called, trust)
+    flow.add(of_right + j, i, np.ones_like(i), _SCALE * cost)
+    for tail, head in (
+        (old[right] + people.block[right], of_right + np.arange(len(right))),
+        (np.arange(len(left)), of_room + people.block[left]),
+    ):
+        flow.add(tail, head, np.ones_like(tail), np.zeros(len(tail)))
+    flow.add(of_room + np.arange(blocks), np.full(blocks, sink), room, np.zeros(blocks))
+    _add_supply(flow, group, first, sink, trust)
+    supply = np.bincount((old + people.block)[called], minlength=sink + 1)
+    found = flow.solve(supply, sink)
+    assert found is not None  # couples that find no place are lost
+    pairs = np.flatnonzero(found[: len(i)])
+    return left[i[pairs]], right[j[pairs]]
 
 
-def _alone_again(people: HomePersons, of: _Matching, before: Ints) -> None:
-    """For each householder who lived alone and is in a couple now, another of the same sex lives
-    alone: the closest in age, and rather one of the same block."""
-    for person in np.flatnonzero((before == HEADS[0]) & (of.relgq == HEADS[1])).tolist():
-        free = (of.relgq == HEADS[1]) & ~of.taken & (people.sex == people.sex[person])
-        if free.any():
-            near = np.flatnonzero(free)
+def _add_supply(flow: Flow, group: Ints, first: int, sink: int, trust: Trust) -> None:
+    """The arcs by which a couple gets to another block, block group or class of age, or is lost.
+    ``first``: the first node of the blocks of the first class of age."""
+    blocks, groups = len(group), int(group.max()) + 1
+    wide = blocks + groups + 1
+    up = np.append(blocks + group, np.full(groups, wide - 1))
+    price = np.repeat([_MOVED * trust.elsewhere, _AWAY], [blocks, groups])
+    tract = first + wide - 1 + wide * np.arange(2)
+    for tails, ends, each in (
+        (first + np.arange(wide - 1), first + up, price),
+        (first + wide + np.arange(wide - 1), first + wide + up, price),
+        (tract, tract[::-1], np.full(2, _OTHER_AGE)),
+    ):
+        for a, b in ((tails, ends), (ends, tails)):
+            flow.add(a, b, np.full(len(a), _MANY), _SCALE * each / 2)
+    flow.add(tract, np.full(2, sink), np.full(2, _MANY), np.full(2, _SCALE * _LOST))
+
+
+def _cost(people: HomePersons, i: Ints, j: Ints, called: np.ndarray, trust: Trust) -> Floats:
+    """What couples cost, by age, and by what the two are called: best is one householder, and one
+    partner."""
+    head = np.isin(people.relgq, HEADS)
+    wrong = np.abs(head[i] + 0 + head[j] - 1) + np.abs(called[i] + 0 + called[j] - 1)
+    alone = (people.relgq[i] == HEADS[0]) | (people.relgq[j] == HEADS[0])
+    cost = age_gap(people, i, j) + trust.partner * wrong + _ALONE * alone
+    return np.asarray(cost + 0.2 * (people.cenrace[i] != people.cenrace[j]))
+
+
+def _of_a_block(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """All pairs of two lists whose blocks are the same, as places in the lists."""
+    order = np.argsort(other, kind="stable")
+    first, last = (np.searchsorted(other[order], one, side) for side in ("left", "right"))
+    many = last - first
+    nth = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    return np.repeat(np.arange(len(one)), many), order[np.repeat(first, many) + nth]
+
+
+def with_partners(people: HomePersons, mate: Ints, head: np.ndarray, group: Ints) -> Couples:
+    """The persons with those called partners who are in a couple and no ``head``. ``group`` is the
+    block group of each block."""
+    relgq, coupled = people.relgq.copy(), (mate >= 0) & ~head
+    same = coupled & (people.sex == people.sex[mate])
+    for kinds, partner in ((_SAME, same), (_OPPOSITE, coupled & ~same)):
+        called = np.isin(relgq, kinds)
+        dropped, new = np.flatnonzero(called & ~partner), np.flatnonzero(partner & ~called)
+        kind, given = relgq[dropped], relgq[new]
+        fits = possible_ages()[given[None, :], people.age[dropped][:, None]]
+        apart = np.abs(people.age[dropped][:, None] - people.age[new][None, :]).astype(float)
+        apart += 50.0 * (head[dropped][:, None] != np.isin(given, HEADS)[None, :])
+        for place, cost in ((people.block, 4.0), (group[people.block], 30.0)):
+            apart += cost * (place[dropped][:, None] != place[new][None, :])
+        rows, columns = linear_sum_assignment(np.where(fits, apart, 500.0 + apart))
+        relgq[dropped] = _OTHER
+        relgq[dropped[rows]] = np.where(fits[rows, columns], given[columns], _OTHER)
+        relgq[new[columns]] = kind[rows]
+    return Couples(relgq, np.where(coupled, mate, -1))
+
+
+def alone_again(people: HomePersons, before: Ints, partner_of: Ints, group: Ints) -> HomePersons:
+    """The persons with as many householders of each sex living alone as ``before``, where others
+    can: householders in couples live with others, and the closest in age lives alone instead,
+    rather one of the same block. ``group`` is the block group of each block."""
+    relgq, free = people.relgq.copy(), np.isin(people.relgq, HEADS)
+    free[partner_of[partner_of >= 0]] = False
+    relgq[np.isin(relgq, HEADS) & ~free & (relgq == HEADS[0])] = HEADS[1]
+    for person in np.flatnonzero((before == HEADS[0]) & (relgq != HEADS[0])).tolist():
+        able = free & (relgq == HEADS[1]) & (people.sex == people.sex[person])
+        if able.any():
+            near = np.flatnonzero(able)
             gap = np.abs(people.age[near] - people.age[person])
             gap = gap + 4.0 * (people.block[near] != people.block[person])
-            gap += 30.0 * (of.group[near] != of.group[person])
-            of.relgq[near[np.argmin(gap)]] = HEADS[0]
-
-
-def _cheapest(cost: Floats, pairs: int) -> tuple[Ints, Ints]:
-    """The ``pairs`` of rows and columns whose sum of costs is least."""
-    rows, columns = cost.shape
-    if not pairs:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    size = rows + columns - pairs
-    square = np.zeros((size, size))
-    square[:rows, :columns] = cost
-    square[rows:, columns:] = _FAR * size
-    i, j = linear_sum_assignment(square)
-    real = (i < rows) & (j < columns)
-    return i[real], j[real]
+            gap += 30.0 * (group[people.block[near]] != group[people.block[person]])
+            relgq[near[np.argmin(gap)]] = HEADS[0]
+    return people.labelled(relgq)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from das.link import householders
 from das.link.fields import Ints, N, household_attributes
 from das.link.matching import (
     Exchange,
@@ -68,18 +67,6 @@ class GroupHomes(Frozen):
         """Householders by origin and race in seven groups, ``(14,)``."""
         of = household_attributes(self.cell)
         return np.bincount(of["hisp"] * 7 + of["race"], minlength=14)
-
-
-def with_householders(
-    people: HomePersons, occupied: Ints, homes: GroupHomes, skeleton: Ints | None = None
-) -> HomePersons:
-    """The persons of a block group, with as many householders in each block as ``occupied`` units.
-    ``skeleton``: those of the block group, ``(1512,)``.
-
-    Raises :class:`SolverError` for blocks with fewer persons than households."""
-    targets = householders.HouseholderTargets(homes.races, skeleton)
-    people = householders.relabelled(people, householders.chosen(people, occupied, targets))
-    return people if skeleton is None else householders.living_alone(people, occupied, skeleton)
 
 
 def link_group(

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from das.link.composition import HeadLevels, attributes, counted
-from das.link.couples import age_gap
+from das.link.couples import MOST_YEARS, age_gap
 from das.link.fields import Floats, Ints
 from das.link.people import HomePersons
 from das.link.totals import Totals, added, age_classes, household_index, person_index
-from das.model.dhc.members import HEADS, LEVEL, OWN, PARENTS, PARTNERS
+from das.model.dhc.members import ADULT, HEADS, LEVEL, OWN, PARENTS, PARTNERS
 
 #: The first relationship of those who are no householders, and of those who are no partners either.
 FIRST = HEADS[1] + 1
@@ -19,7 +19,7 @@ _IN_LAW, _GRANDCHILD = LEVEL["child-in-law"], LEVEL["grandchild"]
 #: What costs as much cannot be.
 WRONG = 30.0
 #: What years between generations cost, and couples that are far apart.
-_YEARS, _CLOSE = (12, 14, 16), np.array([WRONG, 6.0, 3.0, 0.0])
+_YEARS, _CLOSE = (15, 17), np.array([WRONG, 3.0, 0.0])
 _COUPLE, _USUAL = 1.8, 8.0
 _NO_AGE = 1000
 #: The row of the first block group; before it are those of the unit above the tract and of the tract.
@@ -46,8 +46,7 @@ class LinkedTract:
         self.tenure = tenure.copy()
         self.block = people.block[self.head]
         self.group = group[self.block]
-        homes, self.families = len(tenure), totals.families
-        self.counts = counted(people, household, homes)
+        self.counts = counted(people, household, len(tenure))
         self.index, _ = self.after(self.head, self.counts, self.tenure)
         groups = len(totals.wanted) - 1
         held = added(self.index, self.group, groups)
@@ -82,7 +81,7 @@ class LinkedTract:
     def after(self, head: Ints, counts: Ints, tenure: Ints) -> tuple[Ints, np.ndarray]:
         """The cells of households with other members, and whether there can be such."""
         of, able = attributes(counts, self.levels, head, tenure)
-        return household_index(of, self.families), able
+        return household_index(of), able
 
     def prices(self) -> tuple[Floats, Floats]:
         """What one more and one less of each cell change, ``(groups, CELLS + 1)``."""
@@ -117,9 +116,9 @@ class LinkedTract:
         head, other = head[at], person[at]
         same = np.isin(label[at], (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"]))
         sex = self.people.sex
-        fits = (same == (sex[head] == sex[other])) & (self.age[other] >= 18)
-        gap = np.minimum(_COUPLE * age_gap(self.people, head, other), WRONG - 1)
-        out[at] = np.where(fits, gap, WRONG)
+        fits = (same == (sex[head] == sex[other])) & (self.age[other] >= ADULT)
+        fits &= np.abs(self.age[head] - self.age[other]) <= MOST_YEARS
+        out[at] = np.where(fits, _COUPLE * age_gap(self.people, head, other), WRONG)
         return out
 
     def becoming(self, person: Ints, home: Ints, label: Ints) -> Floats:

@@ -13,16 +13,14 @@ from hashlib import sha256
 import numpy as np
 
 from das.errors import InputError
-from das.link import relationships
+from das.link import householders, relationships
 from das.link.counted import unit_counts
-from das.link.couples import matched
+from das.link.couples import alone_again, matched, with_partners
 from das.link.fields import Ints, household_attributes
-from das.link.group import GroupHomes, GroupLink, link_group, renumbered, with_householders
-from das.link.householders import living_alone
+from das.link.group import GroupHomes, GroupLink, link_group, renumbered
 from das.link.linked_tract import LinkedTract
 from das.link.people import HomePersons, grown_up, households_of
 from das.link.possible import made_possible
-from das.link.skeleton_cells import able
 from das.link.steering import steered
 from das.link.ties import OccupiedBounds, consistent
 from das.link.totals import published_totals
@@ -36,8 +34,7 @@ from das.model.histogram import Histogram
 @dataclass(frozen=True, eq=False)
 class TractInput(Frozen):
     """A tract to link: ``persons``, ``households`` and ``units`` of its blocks, ``group``, the
-    number of the block group of each block, and ``seed``. ``skeleton``: the householders of each
-    block group, ``(groups, 1512)``, where they were estimated."""
+    number of the block group of each block, and ``seed``."""
 
     persons: Histogram
     households: Histogram
@@ -45,7 +42,6 @@ class TractInput(Frozen):
     group: Ints
     seed: bytes
     trust: Trust = PUBLISHED
-    skeleton: Histogram | None = None
 
     def __post_init__(self) -> None:
         blocks = {h.units for h in (self.persons, self.households, self.units)}
@@ -124,32 +120,6 @@ def link_tract(given: TractInput) -> LinkedHomes:
     return replace(homes, occupied=occupied, published_occupied=units["occupied"], moved=len(moved))
 
 
-@dataclass(frozen=True, eq=False)
-class TractTies(Frozen):
-    """What a tract's link keeps: ``occupied`` units of each block, ``(blocks,)``, who can be a
-    householder there by class, ``able``, ``(blocks, 252)``, and households by ``tenure`` of each
-    block group, ``(groups, 3)``."""
-
-    occupied: Ints
-    able: Histogram
-    tenure: Ints
-
-
-def tract_ties(given: TractInput) -> TractTies:
-    """Tenures are the published ones; where occupied units of a block group had to change, the most
-    common tenure does."""
-    people, _, occupied = _people_and_units(given)
-    groups, units = int(given.group.max()) + 1, unit_counts(given.units)
-    tenure = np.zeros((groups, len(TENURE.levels)), dtype=np.int64)
-    np.add.at(tenure, given.group, units["tenure"])
-    wanted = np.bincount(given.group, occupied, groups).astype(np.int64)
-    for g in np.flatnonzero(wanted != tenure.sum(axis=1)).tolist():
-        gap = int(wanted[g] - tenure[g].sum())
-        for _ in range(abs(gap)):
-            tenure[g, np.argmax(tenure[g])] += np.sign(gap)
-    return TractTies(occupied, able(people, len(given.group)), tenure)
-
-
 def _people_and_units(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
     """The persons at home of a tract, such that each block that has any has someone of 15 and over;
     the numbers of those who changed for it; and the occupied units of each block."""
@@ -179,36 +149,42 @@ def _groups(
 ) -> list[tuple[Ints, GroupLink]]:
     """The block groups, each with its blocks, linked one by one; their couples together."""
     block, cell = households_of(given.households)
-    homes, parts, who = [], [], []
+    mate = matched(people, occupied, given.group, given.trust)
+    homes, who, head = [], [], np.zeros(len(people), dtype=bool)
     for here in groups:
         inside = np.flatnonzero(np.isin(block, here))
         where = np.searchsorted(here, block[inside])
         homes.append(GroupHomes.of(where, cell[inside], int(occupied[here].sum()), rng))
         who.append(np.flatnonzero(np.isin(people.block, here)))
         part = renumbered(people.some(who[-1]), here)
-        parts.append(with_householders(part, occupied[here], homes[-1], _skeleton(given, here)))
+        other = _numbered(who[-1], mate)
+        head[who[-1]] = householders.chosen(part, other, occupied[here], homes[-1].races)
+    before = people.relgq
+    couples = with_partners(people, mate, head, given.group)
+    people = people.labelled(couples.relgq)
     relgq = people.relgq.copy()
-    for w, part in zip(who, parts, strict=True):
-        relgq[w] = part.relgq
-    couples = matched(people.labelled(relgq), given.group, given.trust)
-    out = []
-    for here, w, part, home in zip(groups, who, parts, homes, strict=True):
-        partner = couples.partner_of[w]
-        inside = np.where(partner < 0, -1, np.searchsorted(w, partner))
-        part, skeleton = part.labelled(couples.relgq[w]), _skeleton(given, here)
-        if skeleton is not None:
-            coupled = np.isin(np.arange(len(w)), inside)
-            part = living_alone(part, occupied[here], skeleton, coupled)
-        out.append((here, link_group(part, inside, home, given.trust, rng)))
-    return out
+    for w in who:
+        relgq[w] = householders.relabelled(people.some(w), head[w]).relgq
+    people = alone_again(people.labelled(relgq), before, couples.partner_of, given.group)
+    return [
+        (
+            here,
+            link_group(
+                renumbered(people.some(w), here),
+                _numbered(w, couples.partner_of),
+                home,
+                given.trust,
+                rng,
+            ),
+        )
+        for here, w, home in zip(groups, who, homes, strict=True)
+    ]
 
 
-def _skeleton(given: TractInput, here: Ints) -> Ints | None:
-    """The skeleton of the block group of the blocks ``here``."""
-    if given.skeleton is None:
-        return None
-    group = int(given.group[here[0]])
-    return np.asarray(given.skeleton.rows(group, group + 1).dense()[0])
+def _numbered(who: Ints, other: Ints) -> Ints:
+    """The place among ``who``, in order, of the ``other`` of each of them, or -1."""
+    found = other[who]
+    return np.where(found < 0, -1, np.searchsorted(who, found))
 
 
 def _joined(links: list[tuple[Ints, GroupLink]], published: Ints, blocks: int) -> LinkedHomes:
@@ -244,9 +220,7 @@ def _joined(links: list[tuple[Ints, GroupLink]], published: Ints, blocks: int) -
 def linked_tract(given: TractInput, homes: LinkedHomes) -> LinkedTract:
     """Linked households, to be moved towards the published totals of their tract."""
     tenure = household_attributes(homes.cell)[TENURE.name]
-    totals = published_totals(
-        HomePersons.of(given.persons), given.households, given.group, given.skeleton
-    )
+    totals = published_totals(HomePersons.of(given.persons), given.households, given.group)
     return LinkedTract(homes.people, homes.household, tenure, given.group, totals)
 
 

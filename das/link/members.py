@@ -160,11 +160,13 @@ def _cost(
 
 def _generations(place: Ints, gap: Ints, cls: Ints) -> Floats:
     """What differences of age cost: own children are 16 to 45 years younger than the householder,
-    parents as much older, grandchildren 36 years younger at least."""
+    parents as much older, grandchildren 36 years younger at least. Children who are less than 15
+    years younger, and parents who are less than 15 years older, cost most."""
     child = np.isin(place, (OWN6, OWN17, GROWN)) | ((place == FREE) & (cls == OWNS))
     parent = ((place == GENERATION) | (place == FREE)) & (cls == PARENT_LIKE)
     grand = np.isin(place, (GRAND6, GRAND17)) | ((place == FREE) & (cls == GRANDS))
     cost = child * (0.1 * np.abs(gap - 28) + 1.0 * np.maximum(16 - gap, 0))
+    cost = cost + 3.0 * (child * np.maximum(15 - gap, 0) + parent * np.maximum(15 + gap, 0))
     cost = cost + child * 0.3 * np.maximum(gap - 45, 0)
     cost += parent * (0.5 * np.maximum(16 + gap, 0))
     return np.asarray(cost + grand * (0.5 * np.maximum(36 - gap, 0)))

@@ -91,21 +91,18 @@ def tracts(
     codes: Sequence[bytes],
     number: int = 0,
     trust: Trust = PUBLISHED,
-    skeleton: Histogram | None = None,
 ) -> list[TractInput]:
     """The tracts of a release, in order. ``groups`` and ``tract`` number the block group and the
-    tract of each block; ``codes`` name the tracts. ``number``: that of the link. ``skeleton``: the
-    householders of all block groups, ``(groups, 1512)``."""
+    tract of each block; ``codes`` name the tracts. ``number``: that of the link."""
     seed, out = seed_of(counts, number), []
     cuts = np.searchsorted(tract, np.arange(len(codes) + 1))
     for code, a, b in zip(codes, cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         persons, households, units = (
             counts[name].rows(a, b) for name in ("persons", "households", "units")
         )
-        number_of, here = np.unique(groups[a:b], return_inverse=True)
-        rows = None if skeleton is None else skeleton.some(number_of)
-        key, here = tract_seed(seed, bytes(code)), here.reshape(-1)
-        out.append(TractInput(persons, households, units, here, key, trust, rows))
+        here = np.unique(groups[a:b], return_inverse=True)[1].reshape(-1)
+        key = tract_seed(seed, bytes(code))
+        out.append(TractInput(persons, households, units, here, key, trust))
     return out
 
 

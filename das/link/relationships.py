@@ -43,8 +43,8 @@ _CHANGED, _OTHER_CLASS, _OVER_AGE, _OVER, _MANY = 2, 3, 4, 40, 1 << 30
 #: What an own child costs where the type has none of that age.
 _NEW_OWN = 15
 #: What years between generations cost, by the class of :data:`_YEARS` that they are in.
-_YEARS, _CLOSE = (5, 12, 16), np.array([16, 9, 4, 0])
 SHUT = -1
+_YEARS, _CLOSE = (15, 17), np.array([SHUT, 4, 0])
 _CHILD, _PARENT, _GRANDCHILD = 0, 1, 2
 _IN_LAW, _OTHER_RELATIVE = (LEVEL[x] for x in ("child-in-law", "other-relative"))
 _GRANDCHILDREN = (LEVEL["grandchild"],)
@@ -84,7 +84,7 @@ def prices(people: HomePersons, household: Ints, places: Ints, head: Ints, kind:
     able = by_place[place] & possible_ages()[FIRST : FIRST + MEMBERS, age].T
     able[age < 18, _IN_LAW - FIRST] = False
     years = _years_cost(people.age[head[home]] - age)
-    years = np.where((place <= OWN17)[:, None], 0, years)
+    years = np.where((place <= OWN17)[:, None] & (years != SHUT), 0, years)
     able &= years != SHUT
     _one_generation(able, people.relgq[member], place, home, kind)
     _needs_relative(able, place, kind[home])
@@ -99,13 +99,12 @@ def prices(people: HomePersons, household: Ints, places: Ints, head: Ints, kind:
 
 def _years_cost(gap: Ints) -> Ints:
     """What it costs, ``(members, MEMBERS)``, that members have relationships that their ages do not
-    suggest. ``gap``: how many years each is younger than the householder. Children are 16 years
-    younger, parents as much older, grandchildren 32 years younger; ``SHUT`` where a child or
-    grandchild is not younger, or a parent not older."""
+    suggest. ``gap``: how many years each is younger than the householder. Children are 17 years
+    younger, parents as much older, grandchildren 33 years younger; two years less cost something,
+    and fewer are ``SHUT``."""
     out = np.zeros((len(gap), MEMBERS), dtype=np.int64)
     for labels, years in (((*OWN, _IN_LAW), gap), (PARENTS, -gap), (_GRANDCHILDREN, gap - 16)):
         cost = _CLOSE[np.searchsorted(_YEARS, years, side="right")]
-        cost = np.where((years if labels != _GRANDCHILDREN else gap) < 1, SHUT, cost)
         out[:, [x - FIRST for x in labels]] = cost[:, None]
     return out
 

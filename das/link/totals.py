@@ -27,7 +27,6 @@ from das.errors import InputError
 from das.link.counted import age_class
 from das.link.fields import MS, Floats, Ints, N, household_attributes, type_fields
 from das.link.people import HomePersons
-from das.link.skeleton_cells import SKELETON
 from das.model.dhc.household_types import ATTRIBUTE
 from das.model.dhc.households import TENURE
 from das.model.dhc.members import HEADS, LEVEL, OWN, PARENTS, PARTNERS
@@ -98,14 +97,10 @@ _HOUSEHOLDS = (
 )
 #: Families of households that the persons' file is asked for, which knows its householders better.
 _HEADS = (LinkFamily(("alone", "sex", "old head"), 34.0), LinkFamily(("sex", "age"), 20.0))
-#: Of householders as both files measured them together, where they did. Other families of what
-#: the skeleton counts are asked of it, too.
-_SKELETON = (LinkFamily(("alone", "sex", "age"), 10.0), LinkFamily(("alone", "owned"), 25.0))
 #: Very large households by tenure, which no file tells apart: see :meth:`Totals.with_large`.
 _LARGE = LinkFamily(("large", "tenure"), 10.0)
-_FAMILIES: tuple[LinkFamily, ...] = (*_HOUSEHOLDS, *_HEADS, _LARGE, *_SKELETON)
+_FAMILIES: tuple[LinkFamily, ...] = (*_HOUSEHOLDS, *_HEADS, _LARGE)
 _OF_HEADS = slice(len(_HOUSEHOLDS), len(_HOUSEHOLDS) + len(_HEADS))
-_OF_SKELETON = slice(_OF_HEADS.stop + 1, len(_FAMILIES))
 #: Sizes where the classes of very large households begin.
 _BEYOND = (8, 9, 11, 15)
 MEMBERS = "members"
@@ -128,12 +123,6 @@ class Totals(Frozen):
     def __post_init__(self) -> None:
         if self.wanted.shape != self.weight.shape or (self.weight < 0).any():
             raise InputError("targets and weights do not fit", where="totals of a link")
-
-    @property
-    def families(self) -> int:
-        """How many families of households weigh anything: the last are those of the skeleton."""
-        skeleton = self.weight[:, _starts()[_OF_SKELETON.start] : _PERSONS_AT]
-        return FAMILIES if skeleton.any() else _OF_SKELETON.start
 
     def with_large(self, held: Floats) -> Totals:
         """With targets of very large households: how much larger than 7 they are does not depend on
@@ -308,11 +297,8 @@ def added(household: Ints, group: Ints, groups: int, many: Ints | None = None) -
     return np.concatenate([by.sum(axis=0, keepdims=True), by])[:, :CELLS]
 
 
-def published_totals(
-    persons: HomePersons, households: Histogram, group: Ints, skeleton: Histogram | None = None
-) -> Totals:
-    """What the files of a tract say. ``group``: the block group of each block. ``skeleton``: the
-    householders of each block group, if they were estimated from both files."""
+def published_totals(persons: HomePersons, households: Histogram, group: Ints) -> Totals:
+    """What the files of a tract say. ``group``: the block group of each block."""
     groups = int(group.max(initial=0)) + 1
     index = household_index(household_attributes(households.cell), len(_HOUSEHOLDS))
     wanted = added(index, group[households.unit], groups, households.count)
@@ -326,41 +312,8 @@ def published_totals(
         "old head": (heads.age >= 65).astype(np.int64),
     }
     wanted += added(_cells(levels, _OF_HEADS), group[heads.block], groups)
-    weight = weights(groups)
-    _ask_skeleton(wanted, weight, skeleton)
     _with_ages(wanted)
-    return Totals(wanted, weight)
-
-
-def _ask_skeleton(wanted: Floats, weight: Floats, skeleton: Histogram | None) -> None:
-    """Ask the ``skeleton`` for all families of what it counts; without it, its own have no
-    weight."""
-    starts = _starts()
-    if skeleton is None:
-        weight[:, starts[_OF_SKELETON.start] : starts[_OF_SKELETON.stop]] = 0
-        return
-    levels = _skeleton_axes(skeleton.cell)
-    for i, family in enumerate(_FAMILIES):
-        if set(family.axes) <= set(levels):
-            cells, to = _cells(levels, slice(i, i + 1)), slice(starts[i], starts[i + 1])
-            found = added(cells, skeleton.unit, len(wanted) - 1, skeleton.count)
-            wanted[:, to] = found[:, to]
-
-
-def _skeleton_axes(cell: Ints) -> dict[str, Ints]:
-    """The level of each axis that cells of the skeleton have."""
-    alone, sex, age, hisp, race, tenure = np.unravel_index(cell, SKELETON.shape)
-    return {
-        "alone": 1 - alone,
-        "sex": sex,
-        "age": age,
-        "age3": np.searchsorted((2, 6), age, side="right"),
-        "hisp": hisp,
-        "race": race,
-        "tenure": tenure,
-        "owned": np.where(tenure == 2, 1, 0),
-        "old head": np.where(age >= 6, 1, 0),
-    }
+    return Totals(wanted, weights(groups))
 
 
 #: How households by age are scaled: where classes of an axis of age begin, of nine.

@@ -26,6 +26,7 @@ from das.link.average_tables import average_tables
 from das.link.averages import AverageRow, average_rows, units_of_blocks
 from das.link.counties import moved_together, parts
 from das.link.fields import household_attributes, type_fields
+from das.link.kinship import KINSHIP, kinship
 from das.link.linking import LinkedHomes, TractInput, link_tract
 from das.link.population import LinkedPopulation, joined, tracts
 from das.model.agreement_rows import AgreementRow
@@ -42,7 +43,6 @@ from das.release.dhc_replicates import DhcReplicates
 from das.release.link_targets import LinkTargets
 from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
-from das.release.skeleton import joint_skeleton
 from das.report.link_page import ShownAverage, ShownHousehold, link_html
 from das.spec.dhc_parts import LINKED_UNITS, DhcLink
 from das.version import __version__
@@ -68,14 +68,12 @@ _FIELDS = ("couple", "relatives", "own", "children", "minor", "multig", "size")
 class LinkOptions:
     """``number``: that of the link, 0 for the first. ``csv``: CSV instead of Parquet. ``tables``:
     write the tables of the DHC from the link. ``replicates``: replicates of the release that are
-    linked for the errors of averages. ``skeleton``: estimate what both files measured together
-    first. ``targets``: a release of the S-DHC, whose totals the link is moved towards."""
+    linked for the errors of averages. ``targets``: a release of the S-DHC, whose totals the link is moved towards."""
 
     number: int = 0
     csv: bool = False
     tables: bool = True
     replicates: int = 0
-    skeleton: bool = False
     targets: Path | None = None
 
     def __post_init__(self) -> None:
@@ -87,7 +85,7 @@ class LinkOptions:
     @staticmethod
     def of(asked: DhcLink) -> LinkOptions:
         """Those of a configuration."""
-        return LinkOptions(asked.number, asked.csv, asked.tables, asked.replicates, asked.joint)
+        return LinkOptions(asked.number, asked.csv, asked.tables, asked.replicates)
 
 
 def link_release(
@@ -170,12 +168,7 @@ def linked_counts(
     spine = opened.spine
     groups, tract = places(spine)
     codes = [bytes(c) for c in spine.codes[spine.index(TRACT)]]
-    skeleton, number = None, options.number
-    if options.skeleton:
-        ties = tracts(counts, groups, tract, codes, number)
-        found = joint_skeleton(spine, opened.spec, counts, ties, pool, progress)
-        skeleton = found.counts[spine.levels[-2]]
-    todo = tracts(counts, groups, tract, codes, number, skeleton=skeleton)
+    todo = tracts(counts, groups, tract, codes, options.number)
     progress.stage("link", len(todo))
     done = []
     for tract_homes in in_order(pool, link_tract, todo):
@@ -354,9 +347,15 @@ def _figures(
             if len(kind)
             else 1.0,
             "fields_as_published": as_asked,
+            "kinship": _kinship(linked),
             "replicates": options.replicates,
-            "estimated_together": options.skeleton,
             "targets": None if options.targets is None else digest_of(options.targets),
         },
         opened.spec.run.private,
     )
+
+
+def _kinship(linked: LinkedPopulation) -> list[dict[str, str | float]]:
+    """Tails of ages within households."""
+    found = kinship(linked.people.linked(linked.household))
+    return [{"name": name, "says": KINSHIP[name], "value": x} for name, x in found.items()]

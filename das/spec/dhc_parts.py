@@ -55,8 +55,6 @@ class DhcLink(Part):
     """Write the tables of the DHC from the link."""
     replicates: int = Field(default=0, ge=0)
     """Replicates to link for the errors of averages. Each takes as long as the estimation."""
-    joint: bool = False
-    """Estimate householders from both files together first. Takes about twice as long."""
 
     @property
     def says(self) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.small_links import linked_as_proved, random_tract, split_as_proved
+from benchmarks.small_links import linked_as_proved, random_tract
 from das.errors import InputError
 from das.link.linking import link_tract
 
@@ -14,12 +14,6 @@ from das.link.linking import link_tract
 @pytest.mark.parametrize("first", range(0, 24, 4))
 def test_small_tracts_have_a_link_or_none_can_be(first: int) -> None:
     assert all(linked_as_proved(np.random.default_rng(i))[1] for i in range(first, first + 4))
-
-
-def test_splits_are_as_proved() -> None:
-    found = [split_as_proved(np.random.default_rng(i)) for i in range(60)]
-    assert all(right for _, right in found)
-    assert {there for there, _ in found} == {True, False}
 
 
 def test_people_without_housing_are_refused() -> None:

@@ -67,7 +67,7 @@ def held(of: LinkedTract) -> np.ndarray:
     found, able = attributes(counted(people, of.home, len(of.head)), of.levels, of.head, of.tenure)
     assert able.all()
     persons = person_index()[of.relgq, age_classes(of.age)]
-    return added(household_index(found, of.families), of.group, groups) + added(
+    return added(household_index(found), of.group, groups) + added(
         persons, of.group[of.home], groups
     )
 
