@@ -92,10 +92,10 @@ def _cheapest(
     trust: Trust,
 ) -> tuple[Ints, Ints]:
     """Couples at least cost, as many as are ``called`` partners, with one from each of two
-    ``sides``. A block has ``room`` for so many.
+    ``sides``. A block has ``room`` for that many.
 
-    Nodes: the persons of the sides, the room of the blocks, then for each class of age of the
-    second the blocks, the block groups, the tract; and the sink."""
+    Nodes: the persons of the sides; the room of the blocks; for each class of age of the second
+    person the blocks, the block groups and the tract; the sink."""
     left, right = sides
     flow, blocks, groups = Flow(), len(group), int(group.max()) + 1
     of_right, of_room = len(left), len(left) + len(right)
