@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from das.cli import main
 from das.errors import UserError
 from das.files.readers import linked as reader
+from das.link.kinship import KINSHIP
 from das.release import dhc_files
 from das.release.agreement import agreement_of_counts
 from das.release.dhc import open_dhc
@@ -48,6 +49,7 @@ def linked(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     code, text = asked("link", run, "--out", out, "--no-tables", "--quiet")
     assert code == 0, text
     assert "0 as linked" in text
+    assert all(f"{says}: " in text for says in KINSHIP.values())
     return run, out
 
 
@@ -73,6 +75,7 @@ def test_it_says_what_it_is_and_what_has_changed(linked: tuple[Path, Path]) -> N
         rows = list(csv.DictReader(file))
     moved = sum(abs(int(r["published_occupied"]) - int(r["linked_occupied"])) for r in rows)
     assert moved // 2 == said["households_in_other_blocks"]
+    assert [k["name"] for k in said["kinship"]] == list(KINSHIP)
 
 
 def test_its_page_shows_agreement_and_examples(linked: tuple[Path, Path]) -> None:
@@ -81,6 +84,7 @@ def test_its_page_shows_agreement_and_examples(linked: tuple[Path, Path]) -> Non
     assert "householders by class are households by class" in text
     assert "Householder not living alone, " in text
     assert "household size" in text
+    assert all(says in text for says in KINSHIP.values())
     assert "NOT PRIVATE" in text
 
 
