@@ -94,7 +94,7 @@ def _flow(
     sink = int(ends[-1]) + 1
     flow, none, couples = Flow(), np.zeros, pairs.shape[1]
     for cost, cls in pairs.transpose(0, 2, 1):
-        flow.add(sink + 1 + np.arange(couples), classes[cls], np.ones(couples), cost)
+        flow.add(sink + 1 + np.arange(couples), classes[cls], np.ones_like(cls), cost)
     flow.add(alike[:, 0], node, many, alike[:, 1])
     flow.add(node, classes[alike[:, 2]], many, none(groups))
     to = np.arange(252) // 126 * 14 + np.arange(252) % 14
