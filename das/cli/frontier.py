@@ -23,6 +23,7 @@ from das.model.frontier_rows import FrontierMean
 from das.report.frontier_map import ABOVE, UNIQUES, shown_settings
 from das.spec.guess import guess
 from das.spec.study_draft import LINKED_NAME, draft_of_linked, draft_of_table
+from das.truth import study_input
 
 
 class _OrStudy(click.Group):
@@ -73,10 +74,13 @@ def init(
                 where="--geography, --household",
                 remedy="leave it out",
             )
-        text, said = draft_of_linked(out.stem, data, points), [f"  set         {LINKED_NAME}"]
+        text = draft_of_linked(out.stem, data, points, study_input.blocks(data))
+        said = [f"  set         {LINKED_NAME}"]
     else:
         text, said = _of_table(data, geography, household, points, out)
-    resolved_study(text, str(out))
+    with Live(quiet=True) as progress:  # what is written can be read
+        study = resolved_study(text, str(out))
+        study_input.read(study.spec, study.schema, progress)
     try:
         write_text(out, text, 0o600)
     except OSError as error:

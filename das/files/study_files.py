@@ -20,6 +20,7 @@ from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
+from das.protect.withheld import most
 
 
 def write_counts(path: Path, spine: Spine, counts: Histogram, schema: Schema) -> None:
@@ -55,7 +56,7 @@ def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
     column a line, empty where it is withheld (``tables/<level>.csv``).
 
     Next to them what anybody can know of each line, in the same shape: ``bounds/<level>_lower.csv``
-    and ``_upper.csv``, empty where there is no upper bound; and the words of the lines,
+    and ``_upper.csv``, empty where there is no upper bound, not even a line that holds its records; and the words of the lines,
     ``lines.csv``."""
     out, words = [], []
     for level, lines in published.levels.items():
@@ -66,7 +67,7 @@ def write_protected(folder: Path, published: ProtectedTables) -> list[Path]:
         for name, values, none in (
             (f"tables/{level}", lines.value, WITHHELD),
             (f"bounds/{level}_lower", lines.lower, None),
-            (f"bounds/{level}_upper", lines.upper, UNBOUNDED),
+            (f"bounds/{level}_upper", most(lines, published.tables.lines(level).matrix), UNBOUNDED),
         ):
             path = folder / f"{name}.csv"
             atomic.make_folder(path.parent)

@@ -43,7 +43,9 @@ def study_of_method(
                 remedy=f"for a table of persons: das frontier init --data {data.name} --out"
                 " study.toml, then --study study.toml",
             )
-        resolved = resolved_study(draft_of_linked("linked", data, points), "--data")
+        resolved = resolved_study(
+            draft_of_linked("linked", data, points, study_input.blocks(data)), "--data"
+        )
     given: dict[str, Any] = {}
     for item in settings:
         override(given, item)

@@ -59,6 +59,11 @@ NAMES = {
     "bezeichnung",
     "libelle",
 }
+#: Words in the names of columns of households, which are no places.
+HOUSEHOLDS = {
+    *("hh", "hhid", "household", "family", "dwelling", "serialno"),
+    *("hogar", "familia", "menage", "haushalt"),
+}
 #: Names of columns that say how many persons a line stands for.
 COUNTS = ("n", "count", "counts", "persons", "people", "frequency", "freq", "number")
 #: What is the same for all people of each place is the places', if they have so many rows each.
@@ -115,7 +120,7 @@ def guess(
     listed = set() if places is None else {c.name for c in places.columns}
     across = [c for c in rest if _words(c) & ACROSS and c.name not in geography]
     rest = [c for c in rest if c not in across]
-    codes = [c for c in rest if not _words(c) & NAMES]
+    codes = [c for c in rest if not _words(c) & (NAMES | HOUSEHOLDS)]
     likely = _look_like_places(codes, table.rows) or _look_like_places(rest, table.rows)
     likely = _with_nested_codes(likely, codes)
     _places(out, [by_name[g] for g in geography] or likely, asked=bool(geography))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from das.errors import DasError, SpecError
+from das.model.exact import exact
 
 Value = TypeVar("Value")
 
@@ -34,7 +35,8 @@ def built(kind: type[Value], given: Mapping[str, Any], where: str) -> Value:
     for name, field in known.items():
         if name in given:
             try:
-                values[name] = _adapter(hints[name]).validate_python(_tuples(given[name]))
+                value = _number(given[name]) if hints[name] is float else _tuples(given[name])
+                values[name] = _adapter(hints[name]).validate_python(value)
             except ValidationError as error:
                 faults += [
                     f"{name}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
@@ -47,6 +49,14 @@ def built(kind: type[Value], given: Mapping[str, Any], where: str) -> Value:
         except DasError as error:
             faults.append(f"{error.what}; {error.remedy}" if error.remedy else error.what)
     raise SpecError("; ".join(faults), where=where)
+
+
+def _number(value: Any) -> Any:
+    """A decimal that ``--set`` kept exact, as a text, where the field is a float."""
+    try:
+        return float(exact(value)) if isinstance(value, str) else value
+    except (ValueError, SpecError):
+        return value
 
 
 def _adapter(hint: Any) -> TypeAdapter[Any]:

@@ -7,7 +7,10 @@ from itertools import combinations
 from math import prod
 from pathlib import Path
 
+import numpy as np
+
 from das.errors import InputError
+from das.model.codes import Codes
 from das.model.profile import ColumnProfile, InputProfile
 from das.spec.draft import attribute_name, data_lines, key, level_name, listed_levels, named, text
 from das.spec.guess import Guess
@@ -41,25 +44,40 @@ _SWAPS = (
 #: Shares of levels: about those of persons in 2020, redistricting data and DHC together (rho 7.52),
 #: with the nation and the levels between state and tract in the nearest one. Those of queries are
 #: ours.
-_PLAN = """\
+_SHARES_OF_QUERIES = (
+    'queries = { total = "1/5", "votingage * hispanic * cenrace" = "1/5", "sex * age" = "3/10",'
+    ' detailed = "3/10" }'
+)
+_PLAN = f"""\
 # Shares of the budget: levels about as in 2020, where rho was 7.52 for persons; queries are ours.
-levels = { State = "31/100", County = "1/10", Tract = "41/100", Block_Group = "33/200", Block = "3/200" }
-queries = { total = "1/5", "votingage * hispanic * cenrace" = "1/5", "sex * age" = "3/10", detailed = "3/10" }\
-"""
+levels = {{ ROOT County = "1/10", Tract = "41/100", Block_Group = "33/200", Block = "3/200" }}
+{_SHARES_OF_QUERIES}"""
+#: The levels above blocks with codes of the Census Bureau, of 15 digits or with that of the block
+#: group twice, and the first characters that each has.
+_CENSUS = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12}
+#: The shares of the levels down to the state: one state, or several below the nation.
+_ROOT = {False: 'State = "31/100",', True: 'US = "1/50", State = "29/100",'}
 _COARSE = ("hispanic * race7", "sex * age_23_groups")
 
 
-def draft_of_linked(name: str, folder: Path, points: Path | None) -> str:
-    """The study of linked records: the 34 tables of the published attack."""
+def draft_of_linked(name: str, folder: Path, points: Path | None, blocks: Codes) -> str:
+    """The study of linked records in these blocks: the 34 tables of the published attack. Blocks
+    with other codes than those of the Census Bureau have no level above them but all."""
+    sizes = np.strings.str_len(blocks)
+    census = bool((np.strings.isdigit(blocks) & ((sizes == 15) | (sizes == 16))).all())
+    root = ["US"] if len(np.unique(blocks.astype("S2"))) > 1 else []
+    levels = [*root, *_CENSUS, "Block"] if census else ["All", "Block"]
+    around = "Tract" if census else levels[0]
+    plan = _PLAN.replace("ROOT", _ROOT[bool(root)])
     return _joined(
         [
             *_head(name),
-            *_linked_data(folder, points),
+            *_linked_data(folder, points, levels),
             "",
             "[published]",
             f"set = {text(LINKED_NAME)}     # or pl94, dhc-persons, own (with [tables])",
-            'levels = ["Tract", "Block"]',
-            *_sample("Tract", 4),
+            f"levels = {_list([around, 'Block'])}",
+            *_sample(around, 4),
             *_attack(("sex", "age"), ("hispanic", "cenrace")),
             *_uses(
                 {
@@ -73,8 +91,13 @@ def draft_of_linked(name: str, folder: Path, points: Path | None) -> str:
             "[map]     # the error across the risk-utility map",
             'use = "age"',
             'level = "Block"     # a level, or "areas": runs of 15 consecutive blocks',
-            *_methods(_SWAPS, _COARSE, _PLAN, near=points is not None),
-            *_of_linked(),
+            *_methods(
+                _SWAPS if census else _RATES,
+                _COARSE,
+                plan if census else _SHARES_OF_QUERIES,
+                near=points is not None,
+            ),
+            *_of_linked(census),
         ]
     )
 
@@ -142,16 +165,14 @@ def _head(name: str) -> Iterator[str]:
 # --- data
 
 
-def _linked_data(folder: Path, points: Path | None) -> Iterator[str]:
+def _linked_data(folder: Path, points: Path | None, levels: list[str]) -> Iterator[str]:
     yield from ("", "[data]", 'reader = "linked"', f"path = {text(str(folder))}")
     yield _points(points)
-    yield from (
-        "",
-        "[geography]",
-        'levels = ["State", "County", "Tract", "Block_Group", "Block"]     # the first is the root',
-        "# How many characters of a block's code are that of each level:",
-        "prefixes = { State = 2, County = 5, Tract = 11, Block_Group = 12 }",
-    )
+    yield from ("", "[geography]", f"levels = {_list(levels)}     # the first is the root")
+    if "State" in levels:
+        yield "# How many characters of a block's code are that of each level:"
+        sizes = (f"{lv} = {n}" for lv, n in _CENSUS.items())
+        yield f"prefixes = {{ {', '.join(sizes)} }}"
 
 
 def _points(points: Path | None) -> str:
@@ -291,11 +312,16 @@ def _method(
         yield from ("settings = [", *(f"    {s}," for s in settings), "]")
 
 
-def _of_linked() -> Iterator[str]:
+def _of_linked(census: bool) -> Iterator[str]:
     """What the tables of the published attack allow besides."""
     yield from _method(
         "rules-1980", "Suppression as in 1980", "suppression", ["{}"], 'rule = "1980"'
     )
-    yield from _method(
-        "groups", "Tables down to the block group", "coarsening", ["{}"], 'level = "Block_Group"'
-    )
+    if census:
+        yield from _method(
+            "groups",
+            "Tables down to the block group",
+            "coarsening",
+            ["{}"],
+            'level = "Block_Group"',
+        )

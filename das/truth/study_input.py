@@ -44,6 +44,11 @@ def read(
     )
 
 
+def blocks(folder: Path) -> Codes:
+    """The codes of the blocks of linked records. The list is public."""
+    return linked.blocks(folder)
+
+
 def _linked(spec: StudySpec, schema: Schema, progress: Progress) -> StudyRecords:
     if len(spec.data.path) != 1:
         raise SpecError("linked records are one folder", where="data.path", remedy="name it alone")

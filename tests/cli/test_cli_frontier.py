@@ -7,6 +7,8 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -15,10 +17,13 @@ from das.errors import SpecError
 from das.files import codes
 from das.files.simulators import dhc_files
 from das.jobs.frontier_study import load_study, resolved_study
+from das.jobs.frontier_topdown import TopDown
+from das.protect.swapping import Swapping
 from das.spec.study import StudySpec
 from das.truth import study_input
 from tests.jobs import frontier_small
 from tests.test_docs import keys
+from tests.worlds import Worlds
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,6 +89,112 @@ def test_linked_records_are_drafted_with_the_tables_of_the_published_attack(tmp_
     assert 0 < some.households < known.households
     assert len(some) == known.histogram().rows(0, some.spine.units("Block")).totals().sum()
     assert codes.codes(codes.column(some.spine.codes[-1])).tolist() == list(some.spine.codes[-1])
+
+
+@pytest.fixture(scope="module")
+def two_states(worlds: Worlds) -> Path:
+    return worlds.linked("two thousand")
+
+
+def fits(study: Path) -> int:
+    """How many settings name levels; each fits the records, which are read and swapped."""
+    resolved, n = load_study(study), 0
+    records = study_input.read(resolved.spec, resolved.schema)
+    spine = records.open("a test of a draft").spine
+    for point in resolved.points():
+        if point.repeat:
+            continue
+        if isinstance(point.method, TopDown):
+            assert point.method.specification(resolved.schema, spine, study, 1).geography
+        elif isinstance(point.method, Swapping):
+            point.method.swapped(records.open("a test of a draft"), b"1" * 32)
+        else:
+            continue
+        n += 1
+    return n
+
+
+def test_the_draft_of_several_states_runs(two_states: Path, tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    code, said = das("frontier", "init", "--data", two_states, "--out", study)
+    assert code == 0, said
+    assert load_study(study).spec.geography.levels[:2] == ("US", "State")
+    assert fits(study) == 6
+
+
+def test_the_draft_of_blocks_with_codes_of_ones_own_runs(two_states: Path, tmp_path: Path) -> None:
+    folder, study = tmp_path / "linked", tmp_path / "study.toml"
+    folder.mkdir()
+    for path in two_states.glob("*.parquet"):
+        rows = pq.read_table(path)
+        code = [f"B{b[-6:]}{b[1]}" for b in rows["block"].to_pylist()]
+        at = rows.schema.get_field_index("block")
+        pq.write_table(rows.set_column(at, "block", pa.array(code)), folder / path.name)
+    code, said = das("frontier", "init", "--data", folder, "--out", study)
+    assert code == 0, said
+    assert load_study(study).spec.geography.levels == ("All", "Block")
+    assert fits(study) == 6
+
+
+def test_a_draft_that_could_not_run_is_not_written(folder: Path, tmp_path: Path) -> None:
+    """No place has a point; a household in two places."""
+    points, study, people = tmp_path / "p.csv", tmp_path / "study.toml", tmp_path / "people.csv"
+    points.write_text("code,x,y\nelsewhere,1,2\n")
+    code, said = das("frontier", "init", "--data", folder / "people.csv", "--geography",
+                     "town,block", "--points", points, "--out", study)  # fmt: skip
+    assert code == 2
+    assert "have no point" in said
+    people.write_text("town,hh,sex,job\n" + "a,1,f,x\nb,1,m,y\na,2,m,y\nb,3,f,x\n" * 10)
+    code, said = das("frontier", "init", "--data", people, "--household", "hh", "--geography",
+                     "town", "--out", study)  # fmt: skip
+    assert code == 2
+    assert "in more than one place" in said
+    assert not study.exists()
+
+
+def test_a_column_of_households_is_no_place(tmp_path: Path) -> None:
+    people, study = tmp_path / "people.csv", tmp_path / "study.toml"
+    rows = [f"T{h % 3},H{h},{'fm'[i]},{'xyz'[(h + i) % 3]}" for h in range(90) for i in range(2)]
+    people.write_text("\n".join(["town,hh,sex,job", *rows, ""]))
+    code, said = das("frontier", "init", "--data", people, "--out", study)
+    assert code == 0, said
+    assert load_study(study).spec.geography.levels == ("All", "Town")
+
+
+def test_decimals_are_set_as_the_help_says(folder: Path, tmp_path: Path) -> None:
+    study = folder / "decimals.toml"
+    study.write_text(frontier_small.STUDY.format(folder=folder))
+    for n, (rate, label) in enumerate((("0.2", "20 %"), ("1e-1", "10 %"), ("1/4", "25 %"))):
+        code, said = das("protect", "swapping", "--study", study, "--set", f"rate={rate}", "--set",
+                         "unit=person", "--out", tmp_path / f"{n}")  # fmt: skip
+        assert code == 0, said
+        assert said.startswith(label)
+    code, said = das("protect", "swapping", "--study", study, "--set", "rate=many", "--out",
+                     tmp_path / "no")  # fmt: skip
+    assert (code, "rate: Input should be a valid number" in said) == (2, True)
+
+
+def test_a_withheld_line_is_at_most_its_total(folder: Path, tmp_path: Path) -> None:
+    """The total of each place is exact in this study, and so is every bound that follows."""
+    study = folder / "bounds.toml"
+    study.write_text(frontier_small.STUDY.format(folder=folder))
+    code, said = das("protect", "suppression", "--study", study, "--set", "rule=complementary",
+                     "--set", "threshold=4", "--out", tmp_path / "out")  # fmt: skip
+    assert code == 0, said
+    table, upper = (
+        list(csv.DictReader((tmp_path / "out" / f"{name}.csv").read_text().splitlines()))
+        for name in ("tables/Block", "bounds/Block_upper")
+    )
+    (total,) = (c for c in table[0] if c.startswith("A"))
+    withheld = [
+        (t, u, c)
+        for t, u in zip(table, upper, strict=True)
+        for c in t
+        if t[c] == "" and c != "NAME"
+    ]
+    known = [(int(u[c]), int(t[total])) for t, u, c in withheld if t[total]]
+    assert len(known) > 5
+    assert all(most <= whole for most, whole in known)
 
 
 def test_what_is_wrong_is_one_message(folder: Path) -> None:

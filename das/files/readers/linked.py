@@ -114,6 +114,13 @@ def tables(folder: Path, *, encoding: str = UTF_8, progress: Progress = SILENT) 
     return LinkedTables(persons, households, listed, cell, codes, every)
 
 
+def blocks(folder: Path) -> Codes:
+    """The codes of the blocks of a folder, sorted; only the table of units is read."""
+    return np.sort(
+        texts.codes(coded_rows(_member(folder, "units"), TENVACGQ, UTF_8, SILENT).block.values)
+    )
+
+
 def read(folder: Path, *, encoding: str = UTF_8, progress: Progress = SILENT) -> LinkedExtract:
     """The records of a folder, by block. Raises :class:`InputError` as :func:`tables`."""
     of = tables(folder, encoding=encoding, progress=progress)
