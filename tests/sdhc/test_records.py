@@ -45,34 +45,28 @@ def again(file: str, number: int) -> Change:
 
 
 ALWAYS = {
-    "persons.csv:3: MAFID 100000010: QAGE is not from 0 to 115": line("persons", 3, 2, 116),
-    "persons.csv:5: CENHISP is 'x', no number": line("persons", 5, 3, "x"),
-    "units.csv:2: MAFID 100000010: NPF is none of 0 to 97": line("units", 2, 3, 1),
-    "geo.csv:4: TABBLKST is '4a', no number": line("geo", 4, 2, "4a"),
-    "units.csv:5: MAFID 100000010: this address is there twice": again("units", 2),
-    "geo.csv:5: MAFID 100000020: this address is there twice": again("geo", 3),
-    "persons.csv:4: MAFID 100000010: is an own child under 18, and HHT2": line("units", 2, 8, "02"),
-    "persons.csv:2: MAFID 100000010: HHT2 of the unit is that of a couple, and CPLT": (
-        line("units", 2, 9, 5)
-    ),
-    "persons.csv:5: MAFID 100000020: lives in a household, and TEN of its unit is 0": (
-        line("units", 3, 6, 0)
-    ),
+    "persons.csv:3: QAGE is not from 0 to 115": line("persons", 3, 2, 116),
+    "persons.csv:5: CENHISP is no number": line("persons", 5, 3, "x"),
+    "units.csv:2: NPF is none of 0 to 97": line("units", 2, 3, 1),
+    "geo.csv:4: TABBLKST is no number": line("geo", 4, 2, "4a"),
+    "units.csv:5: this address is there twice": again("units", 2),
+    "geo.csv:5: this address is there twice": again("geo", 3),
+    "persons.csv:4: is an own child under 18, and HHT2": line("units", 2, 8, "02"),
+    "persons.csv:2: HHT2 of the unit is that of a couple, and CPLT": (line("units", 2, 9, 5)),
+    "persons.csv:5: lives in a household, and TEN of its unit is 0": (line("units", 3, 6, 0)),
 }
 STRICT = {
-    "units.csv:2: MAFID 100000010: has no householder": line("persons", 2, 5, 36),
-    "units.csv:2: MAFID 100000010: has more than one householder": line("persons", 3, 5, 20),
-    "units.csv:3: MAFID 100000020: FINAL_POP is not the number": line("units", 3, 2, 2),
-    "units.csv:4: MAFID 100000030: HHT is 0 if nobody lives there": line("units", 4, 7, 4),
-    "units.csv:2: MAFID 100000010: HHT2 says own children": line("persons", 4, 2, 19),
-    "units.csv:2: MAFID 100000010: NPF is not the number of family": line("units", 2, 3, 2),
-    "persons.csv:5: MAFID 100000020: is the householder, and HHRACE": line("units", 3, 5, "02"),
-    "persons.csv:5: MAFID 100000099: units.csv does not have this address": (
-        line("persons", 5, 1, 100_000_099)
-    ),
-    "units.csv:4: MAFID 100000031: geo.csv does not have": line("units", 4, 1, 100_000_031),
-    "persons.csv:5: MAFID 100000020: RELSHIP does not fit RTYPE": line("persons", 5, 5, 38),
-    "units.csv:3: MAFID 100000020: RTYPE is another in geo.csv": line("geo", 3, 0, 4),
+    "units.csv:2: has no householder": line("persons", 2, 5, 36),
+    "units.csv:2: has more than one householder": line("persons", 3, 5, 20),
+    "units.csv:3: FINAL_POP is not the number": line("units", 3, 2, 2),
+    "units.csv:4: HHT is 0 if nobody lives there": line("units", 4, 7, 4),
+    "units.csv:2: HHT2 says own children": line("persons", 4, 2, 19),
+    "units.csv:2: NPF is not the number of family": line("units", 2, 3, 2),
+    "persons.csv:5: is the householder, and HHRACE": line("units", 3, 5, "02"),
+    "persons.csv:5: units.csv does not have this address": (line("persons", 5, 1, 100_000_099)),
+    "units.csv:4: geo.csv does not have": line("units", 4, 1, 100_000_031),
+    "persons.csv:5: RELSHIP does not fit RTYPE": line("persons", 5, 5, 38),
+    "units.csv:3: RTYPE is another in geo.csv": line("geo", 3, 0, 4),
 }
 
 

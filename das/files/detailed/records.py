@@ -33,7 +33,7 @@ NULL = b"Null"
 _NULL = np.frombuffer(NULL, np.uint32)[0]  # as four characters are compared at once
 FIRST_CODE = MOST_CODES // 10
 TYPES, TENURES = ("1", "2", "3", "4", "5"), ("1", "2", "3", "4")
-REMEDY = "fix these records, and read the folder again; this message reveals confidential records"
+REMEDY = "fix these records, and read the folder again"
 
 #: The place of each age among those of the finest table.
 _AGE = (np.searchsorted(AGES[-1], np.arange(OLDEST + 1), side="right") - 1).astype(np.int8)

@@ -199,8 +199,7 @@ def _check_same_block(persons: LocatedRows, households: LocatedRows, number: Int
         elsewhere,
         "are in another block than their household",
         lambda i: (
-            f"{_person(people)(i)} in block {people.block[i]!r}, which is in block"
-            f" {homes.block[int(number[i])]!r}"
+            f"{_person(people)(i)}, whose household is in block {homes.block[int(number[i])]!r}"
         ),
         "give persons and their household one block",
     )
@@ -272,11 +271,11 @@ def _as_told(homes: CodedRows, told: Mapping[str, Ints], found: Mapping[str, Int
 
 
 def _person(people: CodedRows) -> Callable[[int], str]:
-    return lambda i: f"a person of household {people.household[i]!r}"
+    return lambda i: f"a person in block {people.block[i]!r}"
 
 
 def _household(homes: CodedRows) -> Callable[[int], str]:
-    return lambda i: f"household {homes.household[i]!r}"
+    return lambda i: f"a household in block {homes.block[i]!r}"
 
 
 def _size(number: Ints, which: Bools, homes: CodedRows) -> Ints:

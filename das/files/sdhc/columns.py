@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.files.detailed.faults import Faults
 
-REMEDY = "fix these records, and read the folder again; this message reveals confidential records"
+REMEDY = "fix these records, and read the folder again"
 _MAFID = (100_000_001, 899_999_999)
 
 #: By file the columns, in order, and the values of each: a range, or some numbers.
@@ -87,12 +87,11 @@ class CsvLines:
         return CsvLines(self.file, self.line[which], values)
 
     def note(self, faults: Faults, wrong: NDArray[np.bool_], what: str) -> None:
-        """One fault, at the first line where something is ``wrong``."""
+        """One fault, at the first line where something is ``wrong``. It quotes no value."""
         if len(found := np.flatnonzero(wrong)):
             more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
             at = int(self.line[found].min())
-            mafid = int(self["MAFID"][found[np.argmin(self.line[found])]])
-            faults.add(self.file, at, f"MAFID {mafid}: {what}{more}")
+            faults.add(self.file, at, what + more)
 
 
 def read(
@@ -159,8 +158,11 @@ def _row(error: str) -> int | None:
 
 
 def _says(error: str, names: list[str]) -> str:
-    found = re.search(r"CSV column #(\d+): .*?invalid value '(.*?)'", error)
-    return f"{names[int(found[1])]} is {found[2]!r}, no number" if found else error
+    """What is wrong in Arrow's words, which quote the line, in ours, which do not."""
+    if found := re.search(r"CSV column #(\d+): .*?invalid value", error):
+        return f"{names[int(found[1])]} is no number"
+    has = re.search(r"Expected \d+ columns, got (\d+)", error)
+    return f"has {has[1]} fields, not {len(names)}" if has else "does not read as delimited text"
 
 
 def _outside(values: NDArray[Any], allowed: Values) -> NDArray[np.bool_]:

@@ -326,7 +326,7 @@ def unknown_household(f: Frames) -> tuple[Frames, str]:
     row = pick(f["persons"], lambda p: p["household"] != "")
     return (
         change(f, "persons", row, household="x9"),
-        place("persons", row) + "1 of .* does not list; the first: .* household 'x9'",
+        place("persons", row) + "1 of .* does not list; the first: a person in block '..'",
     )
 
 
@@ -338,7 +338,7 @@ def household_of_nobody(f: Frames) -> tuple[Frames, str]:
         f,
         place("households", last)
         + rf"1 of {last + 1} rows are households for which persons\.csv has nobody; the first:"
-        r" .*'x9'",
+        r" a household in block '..'",
     )
 
 
@@ -348,7 +348,7 @@ def household_twice(f: Frames) -> tuple[Frames, str]:
     return (
         f,
         place("households", last)
-        + "1 of .* are of a household that stands before; the first: household '4'",
+        + "1 of .* are of a household that stands before; the first: a household in block '..'",
     )
 
 
@@ -371,7 +371,7 @@ def elsewhere(f: Frames) -> tuple[Frames, str]:
     said = (
         place("persons", row)
         + "1 of 200 rows are in another block than their household; the first: .* in block '20',"
-        " which is in block '30'"
+        " whose household is in block '30'"
     )
     return change(f, "persons", row, block="20"), said
 
@@ -383,7 +383,7 @@ def no_householder(f: Frames) -> tuple[Frames, str]:
     return (
         f,
         place("households", int(home))
-        + f"1 of .* without a householder, or with several; the first: household '{home}'",
+        + "1 of .* without a householder, or with several; the first: a household in block '..'",
     )
 
 
@@ -396,7 +396,7 @@ def two_householders(f: Frames) -> tuple[Frames, str]:
     return (
         f,
         place("households", int(home))
-        + f"1 of .* without a householder, or with several; the first: household '{home}'",
+        + "1 of .* without a householder, or with several; the first: a household in block '..'",
     )
 
 
@@ -454,7 +454,7 @@ def wrong_type(f: Frames) -> tuple[Frames, str]:
     row = pick(f["households"], lambda h: h["hhtype_dhch"] == "N rel0 own0 ch0 minor0 mg0 size1")
     said = (
         place("households", row)
-        + f"1 of .* not what their members make them; the first: household '{row}', its hhtype_dhch"
+        + "1 of .* not what their members make them; the first: a household in block '..', its hhtype_dhch"
     )
     return change(f, "households", row, hhtype_dhch="N rel0 own0 ch0 minor0 mg0 size2"), said + "\n"
 
@@ -467,7 +467,7 @@ def wrong_race(f: Frames) -> tuple[Frames, str]:
     return (
         f,
         place("households", 2)
-        + f"2 of {len(now)} rows .* not what their members make them; the first: household '2', its"
+        + f"2 of {len(now)} rows .* not what their members make them; the first: a household in block '..', its"
         " race",
     )
 
