@@ -8,27 +8,52 @@ nobody knows who drew the noise, and how."""
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from das.files.parquet import is_marked
-from das.model.not_private import UNKNOWN, Private, weakest
+from das.accounting.document import ALTERED
+from das.errors import PrivacyError, ReleaseError
+from das.files.parquet import is_marked, metadata, refuse_marked
+from das.model.not_private import COLUMN, UNKNOWN, Private, weakest
 
 _ROOTS = ("", "nmf*/", "release/nmf*/")
 
-
-_MARKED = (
-    "nmf*/*.parquet/**/*.parquet",
-    "tied-*.parquet",
-    "estimates*/**/*.parquet",
-    "microdata/*/*.parquet",
-)
+#: What the seed of a run cannot undo: its input, and copies of public files as they were given.
+_AS_GIVEN = ("confidential/truth/", "parameters/", "pop-group-totals.txt")
+#: The mark is within the first bytes of a text: a page has its style before it.
+_HEAD = 1 << 20
+_FORGOTTEN = "the run was seeded, and this file does not say so"
 
 
-def marked_files(release: Path) -> list[Path]:
-    """The files of a release that are marked if they were seeded."""
-    return sorted(path for pattern in _MARKED for path in release.glob(pattern) if path.is_file())
+def check_marks(release: Path, private: Private) -> None:
+    """Check that the Parquet files of a release say whether the run was seeded, as its
+    specification does. Raises :class:`ReleaseError`."""
+    for path in sorted(release.rglob("*.parquet")):
+        if path.is_file():
+            refuse_marked(path, private)
+            if not private and not _says_it(path):
+                raise ReleaseError(_FORGOTTEN, where=path, remedy=ALTERED)
+
+
+def check_marked(root: Path, names: Iterable[str], private: Private) -> None:
+    """The one check before a release is sealed, or a run ends: each file of a seeded one says so.
+
+    Raises :class:`PrivacyError` for a file whose writer forgot it."""
+    for name in () if private else names:
+        if not name.removeprefix("release/").startswith(_AS_GIVEN) and not _says_it(root / name):
+            raise PrivacyError(
+                _FORGOTTEN,
+                where=root / name,
+                remedy="publish none of it, and report this as an error in das",
+            )
+
+
+def _says_it(path: Path) -> bool:
+    if path.suffix == ".parquet":
+        return is_marked(path) or COLUMN in metadata(path).schema.names
+    with path.open("rb") as file:
+        return COLUMN.encode() in file.read(_HEAD)
 
 
 def privacy_of(path: Path) -> Private:

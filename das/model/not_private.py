@@ -10,8 +10,10 @@ anything computed from it. Every output says so in one of four forms:
 * Rows (CSV, lists in JSON) have a last column :data:`COLUMN`, with :data:`CELL` in each row
   (:func:`marked_rows`). A comment line is not CSV, and a row that is cut out, sorted or joined
   keeps its column.
-* Parquet files that can be copied alone (measurements, fixed counts, microdata) say it in their
-  metadata, under :data:`COLUMN`.
+* Parquet files say it in their metadata, under :data:`COLUMN`, or have that column.
+
+:func:`das.files.provenance.check_marked` looks for it in every file before a release is sealed, and
+before a run ends.
 
 A private output has none of these, and only a private output is called fit to publish.
 """

@@ -261,14 +261,15 @@ def write_public(opened: OpenedDhc, areas: Sequence[Areas] = ()) -> None:
     """Write the public facts of a release that will be opened as this: everything that it depends
     on except its measurements. ``areas``: those that the earlier release knew."""
     release, spec, spine = opened.folder, opened.spec, opened.spine
+    cut, private = opened.cut, spec.run.private
     atomic.write_text(release / SPEC, spec.dump())
-    spine_file.write(release / SPINE, spine, opened.cut)
+    spine_file.write(release / SPINE, spine, cut, private=private)
     if areas:
-        areas_file.write(release / areas_file.NAME, areas, spine, opened.cut)
+        areas_file.write(release / areas_file.NAME, areas, spine, cut, private=private)
     for name, tree in opened.trees.items():
-        tree_file.write(tree_path(release, name), tree, spine, opened.cut)
+        tree_file.write(tree_path(release, name), tree, spine, cut, private=private)
     for name, counts in opened.fixed.items():
-        fixed_file.write(release / fixed_file.name(name), counts, spine, private=spec.run.private)
+        fixed_file.write(release / fixed_file.name(name), counts, spine, private=private)
 
 
 def tree_path(release: Path, universe: str) -> Path:

@@ -147,7 +147,7 @@ def write_public(
     parameter_files.copy(given, release / PARAMETERS)
     if totals is not None:
         totals_file.copy(totals, release / totals_file.FILE)
-    regions_file.write(release, regions)
+    regions_file.write(release, regions, spec.run.private)
     atomic.write_text(release / "spec.toml", spec.dump())
 
 

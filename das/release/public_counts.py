@@ -222,7 +222,7 @@ class PublicCounts:
                 mine = digests(into.release) | {
                     "spec.toml": run_directory.file_digest(release / "spec.toml")
                 }
-                check_taken(release, mine, privacy)
+                check_taken(release, mine, privacy, opened.after.private)
         atomic.write_text(into.release / "spec.toml", opened.spec.dump())
         seal(into.release, privacy, opened.after.name)
         choice = EngineChoice(workers=workers)

@@ -146,7 +146,7 @@ class PublicDetailed:
         totals = None if opened.totals is None else release / totals_file.FILE
         adopt(release, into.release)
         write_public(into.release, opened.spec, release / PARAMETERS, opened.regions, totals)
-        check_taken(release, digests(into.release), privacy)
+        check_taken(release, digests(into.release), privacy, opened.spec.run.private)
         opened = replace(opened, folder=into.release)
         with stages("tables"):
             published = publish(opened)

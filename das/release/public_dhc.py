@@ -135,7 +135,7 @@ class PublicDhc:
         opened, privacy = open_dhc(release), statement.read(release)
         refuse_changes(self, changes)
         adopt(release, into.release, [SPEC, *(fixed_counts.name(name) for name in opened.fixed)])
-        check_taken(release, digests(into.release), privacy)
+        check_taken(release, digests(into.release), privacy, opened.spec.run.private)
         name = opened.spec.run.name
         privacy = seal(into.release, privacy, name)  # the page of the release refers to its page
         done: dict[str, OuterEstimates] = {}

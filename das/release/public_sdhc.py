@@ -159,7 +159,7 @@ class PublicSdhc:
         opened.measured  # noqa: B018  what is not of the plan is refused before anything is written
         adopt(release, into.release, [sdhc_from_dhc.NAME] if opened.spec.sdhc.dhc else [])
         atomic.write_text(into.release / "spec.toml", opened.spec.dump())
-        check_taken(release, digests(into.release), privacy)
+        check_taken(release, digests(into.release), privacy, opened.spec.run.private)
         rows = publish(into, privacy, stages, progress)
         run = opened.spec.run
         return Recomputation(run.name, opened.spec.digest, run.private, {"rows": rows}, tables=rows)

@@ -208,9 +208,9 @@ def write_public(release: Path, name: str, told: PublishedDhc, outside: Outside)
     spec = _spec(name, told)
     published = replace(told.published, names=outside.called(told.published))
     atomic.write_text(release / SPEC, spec.dump())
-    spine_file.write(release / SPINE, published)
+    spine_file.write(release / SPINE, published, private=told.private)
     root = run_directory.nmf_folder(release, PERSONS.name)
-    spine_file.write(root / SPINE, told.spine)
+    spine_file.write(root / SPINE, told.spine, private=told.private)
     fixed_file.write(
         release / fixed_file.name(PERSONS.name), told.counts, told.spine, private=told.private
     )

@@ -92,7 +92,7 @@ class PublishedFiles:
         paths = [replicates.path_of(out, PERSONS.folder, n) for n in range(files)]
         self._check_totals(paths, out)
         spine = _spine(paths)
-        spine_file.write(out / replicates.SPINE, spine)
+        spine_file.write(out / replicates.SPINE, spine, private=self.private)
         return PublishedReplicates(spine, _TABLES, self.private, out)
 
     def _check_totals(self, paths: Sequence[Path], out: Path) -> None:

@@ -15,6 +15,8 @@ from typing import TypeVar
 from das.accounting.codec import own_digest
 from das.accounting.document import INTERVALS_LIST, NAME, PAGE, Stated
 from das.files import atomic
+from das.files.listing import files_below
+from das.files.provenance import check_marked
 from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.ledger import digests
@@ -27,6 +29,7 @@ S = TypeVar("S", bound=Stated)
 def seal(release: Path, said: S, name: str, known: Mapping[str, str] | None = None) -> S:
     """Write the statement ``said`` and its page, with the digests of all that is there now; returns
     it as written. Files whose digest is ``known``, by their paths, are not read again."""
+    check_marked(release, files_below(release), said.private)
     whole = said.sealed(digests(release, known), software())
     atomic.write_text(release / PAGE, page(whole, name))
     whole = whole.sealed(

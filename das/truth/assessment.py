@@ -236,7 +236,8 @@ def evaluate_run(
             )
         kinds = [*(k for k in kinds if k.kind != new.kind), new]
         kept = (*(k for k in kept if k.kind != new.kind), new)
-        areas_file.write(directory.errors.parent / areas_file.NAME, kept, opened.spine)
+        path, private = directory.errors.parent / areas_file.NAME, opened.after.private
+        areas_file.write(path, kept, opened.spine, private=private)
     held = AssessmentInput(opened.spine, opened.trees, known, counts, kinds)
     rows = assess(opened.run, directory, held, progress or Silent())
     hold_intervals(opened, directory, known)

@@ -88,16 +88,19 @@ def _write_public(
     """Write what a release rests on, except its measurements. If another run has ``measured``,
     write that run's measurements, too."""
     release, spine, subtrees = directory.release, prepared.spine, prepared.subtrees
+    private = spec.run.private
     atomic.write_text(release / "spec.toml", spec.dump())
-    spine_file.write(release / "spine.parquet", spine, subtrees)
+    spine_file.write(release / "spine.parquet", spine, subtrees, private=private)
     if prepared.areas:
-        areas_file.write(release / areas_file.NAME, prepared.areas, spine, subtrees)
+        path = release / areas_file.NAME
+        areas_file.write(path, prepared.areas, spine, subtrees, private=private)
     if measured is not None:
         adopt(measured.release, release)
         return
     _write_constraints(spec, prepared, directory)
     for name, tree in prepared.trees.items():
-        tree_file.write(directory.nmf(name) / tree_file.NAME, tree, spine, subtrees)
+        path = directory.nmf(name) / tree_file.NAME
+        tree_file.write(path, tree, spine, subtrees, private=private)
 
 
 def _write_constraints(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:

@@ -387,7 +387,9 @@ def _table(release: Path) -> None:
 
 
 def _more_tables(release: Path) -> None:
-    (release / "tables" / "P99_State.csv").write_text("GEOCODE,P990001\n", encoding="utf-8")
+    (release / "tables" / "P99_State.csv").write_text(
+        "GEOCODE,P990001,NOT PRIVATE\n", encoding="utf-8"
+    )
 
 
 def _unseeded(release: Path) -> None:

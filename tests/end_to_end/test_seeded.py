@@ -34,6 +34,7 @@ from das.reading import read_microdata, read_nmf
 from das.release.again import estimate_from
 from das.release.estimating import MISFITS
 from tests.altered import sealed
+from tests.marks import unmarked
 from tests.spec.test_parse import BASE, UNITS
 
 #: Commands that are about no run and no configuration, or about its tasks alone.
@@ -169,6 +170,7 @@ def test_every_command_says_it(das: Das, command: str, args: list[str], tmp_path
         assert_marked(
             das("seeded", command, [a.replace("NEW", "NEW/json") for a in args] + ["--json"])
         )
+    assert unmarked(tmp_path) == []
     for path in (p for p in tmp_path.rglob("*") if p.is_file()):
         assert_file(path)
 
@@ -205,12 +207,13 @@ def assert_file(path: Path) -> None:
     assert "safe to" not in text.lower(), path
 
 
-def test_every_text_file_says_it(das: Das, folder: Path) -> None:
+def test_every_file_says_it(das: Das, folder: Path) -> None:
     das("seeded", "compare", ["RUN"])
     das("seeded", "risk report", ["RUN"])
     das("seeded", "risk attack", ["RUN"])
     files = [p for p in (folder / "run-seeded").rglob("*") if p.is_file()]
     assert {p.suffix for p in files} == {".parquet", ".csv", ".json", ".jsonl", ".html", ".toml"}
+    assert unmarked(folder / "run-seeded") == []
     for path in files:
         assert_file(path)
     part = next((folder / "run-seeded").glob("release/microdata/persons/*.parquet"))

@@ -15,7 +15,7 @@ import numpy as np
 from das.accounting.statement import statement
 from das.engine.choice import EngineChoice
 from das.engine.progress import Progress
-from das.files import atomic
+from das.files import atomic, rows_csv
 from das.files.readers.source import source_of
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, MeasuredPart
@@ -78,9 +78,9 @@ class ToyMaker:
             noisy = np.array(list(truth.values())) + sampler.sample(
                 draw.parameter, len(truth), noise
             )
-            lines = [f"{r},{n}" for r, n in zip(self.spec.regions, noisy, strict=True)]
-            path = directory.release / TABLE
-            atomic.write_text(path, "\n".join(["region,persons", *lines, ""]))
+            lines = zip(self.spec.regions, noisy.tolist(), strict=True)
+            path, private = directory.release / TABLE, self.spec.run.private
+            rows_csv.write(path, ("region", "persons"), lines, private=private)
             files = {TABLE: run_directory.file_digest(path)}
             budget_book.acknowledge([MeasuredPart(*stage, part, mark, files)])
         name, private = entropy.stated(self.spec.run.entropy, self.spec.run.seed)

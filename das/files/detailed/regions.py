@@ -12,15 +12,17 @@ import pyarrow.parquet as pq
 
 from das.errors import InputError, ReleaseError
 from das.files import atomic, codes, numbers
-from das.files.parquet import DAMAGE, LOST, opened
+from das.files.parquet import DAMAGE, LOST, mark, opened
+from das.model.not_private import Private
 from das.model.population import Regions
 
 NAME = "regions.parquet"
 
 
-def write(folder: Path, regions: Regions) -> None:
+def write(folder: Path, regions: Regions, private: Private = True) -> None:
     kinds = sorted(regions.ids)
     said = {kind: ",".join(x.decode() for x in regions.ids[kind].tolist()) for kind in kinds}
+    said |= mark(private)
     table = pa.table(
         {
             "block": codes.column(regions.block),

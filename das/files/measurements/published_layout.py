@@ -149,10 +149,10 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
     if outside.dhc is not None:
         private = write_margins(outside.dhc, root, tree, notes, progress) and private
     nmf.write_constraints(root, schema, spine, constraints, private=private)
-    spine_file.write(draft / "spine.parquet", published)
-    tree_file.write(root / tree_file.NAME, tree, published)
+    spine_file.write(draft / "spine.parquet", published, private=private)
+    tree_file.write(root / tree_file.NAME, tree, published, private=private)
     if areas := outside.areas(published):
-        areas_file.write(draft / areas_file.NAME, areas, published)
+        areas_file.write(draft / areas_file.NAME, areas, published, private=private)
     name = folder.resolve().name or "published"
     known = any(c.name in ("total", "joint_total") for c in constraints)
     atomic.write_text(draft / "spec.toml", _spec(name, schema, measured, known, private))

@@ -14,6 +14,8 @@ from pathlib import Path
 from das.accounting.document import ALTERED, Document, ForeignStatement
 from das.errors import ReleaseError
 from das.files import atomic
+from das.files.provenance import check_marks
+from das.model.not_private import Private
 
 #: Besides the folders of measurements: what every reader of them needs, and the ledger, which other
 #: publishers' releases lack.
@@ -35,13 +37,15 @@ def adopt(release: Path, into: Path, also: Sequence[str] = ()) -> None:
                 shutil.copyfile(release / name, draft)
 
 
-def check_taken(release: Path, taken: Mapping[str, str], said: Document) -> None:
-    """What was ``taken`` over of a release, SHA-256 by path, is what its statement has digests of,
-    and nothing is lacking that was measured: under a new seal neither could be seen any more.
-    Raises :class:`ReleaseError`. (Measurements of another publisher are without.)"""
+def check_taken(release: Path, taken: Mapping[str, str], said: Document, private: Private) -> None:
+    """What was ``taken`` over of a release, SHA-256 by path, is what its statement has digests of.
+    Nothing is lacking that was measured, and files say of a seed what the specification does
+    (``private``). Under a new seal none of this could be seen any more. Raises
+    :class:`ReleaseError`. (Measurements of another publisher are without.)"""
     if isinstance(said, ForeignStatement):
         return
     check_unaltered(release, taken, said)
+    check_marks(release, private)
     for name in said.digests:
         if (name in _COPIED or name.startswith("nmf")) and name not in taken:
             raise ReleaseError(

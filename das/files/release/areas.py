@@ -20,6 +20,7 @@ from das.files import numbers, parquet
 from das.files.release import cut
 from das.model.areas import Areas
 from das.model.codes import Codes, encoded
+from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
 
@@ -31,7 +32,12 @@ SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
 
 
 def write(
-    path: Path, kinds: Sequence[Areas], spine: Spine, subtrees: Subtrees | None = None
+    path: Path,
+    kinds: Sequence[Areas],
+    spine: Spine,
+    subtrees: Subtrees | None = None,
+    *,
+    private: Private = True,
 ) -> None:
     """Write the areas of the units of ``spine``; without ``subtrees``, in one piece."""
     cut.write(
@@ -39,6 +45,7 @@ def write(
         SCHEMA,
         _tables(kinds, spine, subtrees or Subtrees.none(spine)),
         subtrees,
+        private=private,
         use_dictionary=list(COLUMNS[:3]),
         column_encoding={"geocode": "DELTA_BYTE_ARRAY"},
     )

@@ -25,6 +25,7 @@ from das.errors import InputError, ReleaseError
 from das.files import atomic, numbers, parquet
 from das.files import codes as texts
 from das.model.codes import Codes
+from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
 
@@ -53,6 +54,8 @@ def write(
     tables: Iterable[tuple[int, pa.Table]],
     subtrees: Subtrees | None,
     more: Mapping[str, Any] | None = None,
+    *,
+    private: Private,
     **options: Any,
 ) -> None:
     """Each table, of a subtree, as row groups of its own."""
@@ -60,7 +63,9 @@ def write(
     rows: list[int] = []
     with (
         atomic.file(path) as draft,
-        pq.ParquetWriter(draft, schema, compression="zstd", **options) as writer,
+        pq.ParquetWriter(
+            draft, parquet.marked(schema, private), compression="zstd", **options
+        ) as writer,
     ):
         for subtree, table in tables:
             writer.write_table(table, row_group_size=max(1, len(table)))

@@ -32,6 +32,7 @@ from das.files.release import spine as spine_file
 from das.model import chains
 from das.model.codes import encoded
 from das.model.measured_spine import MeasuredSpine, MeasuredUpperTree
+from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
 
@@ -42,7 +43,12 @@ SCHEMA = pa.schema([(name, pa.string()) for name in (*spine_file.COLUMNS, *COLUM
 
 
 def write(
-    path: Path, tree: MeasuredSpine, published: Spine, subtrees: Subtrees | None = None
+    path: Path,
+    tree: MeasuredSpine,
+    published: Spine,
+    subtrees: Subtrees | None = None,
+    *,
+    private: Private = True,
 ) -> None:
     """Nothing where the tree is the published one. Without ``subtrees`` it is all upper tree."""
     if tree.is_published:
@@ -69,6 +75,7 @@ def write(
         spine_file.tables(tree.spine, subtrees.level, home, SCHEMA, beside),
         subtrees,
         more,
+        private=private,
         use_dictionary=[*spine_file.FEW, "measured_with"],
         column_encoding=dict.fromkeys((*spine_file.SORTED, "place"), "DELTA_BYTE_ARRAY"),
     )

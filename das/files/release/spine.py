@@ -24,6 +24,7 @@ from das.files import parquet
 from das.files.release import cut
 from das.model.codes import Codes, encoded
 from das.model.names import blank, geoids
+from das.model.not_private import Private
 from das.model.spine import Spine, places
 from das.model.subtrees import Subtrees
 
@@ -36,7 +37,9 @@ FEW, SORTED = ("level", "parent", "name"), ("geocode", "geoid")
 Beside = Callable[[int, int, int], Sequence[pa.Array]]
 
 
-def write(path: Path, spine: Spine, subtrees: Subtrees | None = None) -> None:
+def write(
+    path: Path, spine: Spine, subtrees: Subtrees | None = None, *, private: Private = True
+) -> None:
     """One row for each unit, level by level, root first. Without ``subtrees`` it is all upper
     tree."""
     subtrees = subtrees or Subtrees.none(spine)
@@ -46,6 +49,7 @@ def write(path: Path, spine: Spine, subtrees: Subtrees | None = None) -> None:
         SCHEMA,
         tables(spine, subtrees.level, home),
         subtrees,
+        private=private,
         use_dictionary=list(FEW),
         column_encoding=dict.fromkeys(SORTED, "DELTA_BYTE_ARRAY"),
     )

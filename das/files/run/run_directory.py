@@ -67,9 +67,7 @@ class RunDirectory:
         refuse_inside_release(self.root)
         if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
             interrupted = self.can_go_on() and not self.manifest.exists()
-            go_on = (
-                "; or go on with the interrupted run that it is, by --resume" if interrupted else ""
-            )
+            go_on = "; or go on with the interrupted run that it is, by --resume" * interrupted
             raise UserError(
                 "is there already, and not empty",
                 where=self.root,
@@ -180,6 +178,9 @@ class RunDirectory:
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
         """Its owner's alone: digests of the input, and of the truth, could confirm a guess."""
+        from das.files.provenance import check_marked  # pyarrow, which few commands need
+
+        check_marked(self.root, value["outputs"], value["private"])
         atomic.write_json(self.manifest, value, 0o600)
 
     def bytes_of_truth(self) -> int:

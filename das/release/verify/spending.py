@@ -12,8 +12,6 @@ from pathlib import Path
 from das.accounting import statement as stated
 from das.accounting.document import ALTERED, NAME, Statement
 from das.errors import ReleaseError
-from das.files.parquet import is_marked, refuse_marked
-from das.files.provenance import marked_files
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile
@@ -105,17 +103,6 @@ def check_source(release: Path, name: str, private: bool) -> None:
                 f"the run key {key} is that of the seed {seed}, and the specification names none",
                 where=path,
                 remedy=remedy,
-            )
-
-
-def check_marks(release: Path, private: bool) -> None:
-    """Check that the files of measurements, and of exact counts with them, say whether the run was
-    seeded, as the specification does."""
-    for path in marked_files(release):
-        refuse_marked(path, private)
-        if not private and not is_marked(path):
-            raise ReleaseError(
-                "the run was seeded, and this file does not say so", where=path, remedy=ALTERED
             )
 
 

@@ -17,6 +17,7 @@ from das.accounting.document import (
     Statement,
 )
 from das.errors import ReleaseError, UserError
+from das.files.provenance import check_marks
 from das.files.release import statement as privacy_statement
 from das.files.release.plain import require_plain
 from das.files.run import run_directory
@@ -26,7 +27,7 @@ from das.release.publications import Specified, publication_of
 from das.release.verify.differences import differences
 from das.release.verify.place import place
 from das.release.verify.sealed import check_seal
-from das.release.verify.spending import check_marks, check_source, check_spending, drawn
+from das.release.verify.spending import check_source, check_spending, drawn
 from das.release.verify.written import check_page, check_says
 from das.release.wording import Wording
 
