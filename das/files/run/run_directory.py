@@ -193,8 +193,7 @@ class RunDirectory:
 
     def require_truth(self) -> None:
         """Raises :class:`UserError` for a release that was estimated from another: it has no
-        confidential part.
-        """
+        confidential part."""
         if self.manifest.is_file() and not self.confidential.exists():
             raise UserError(
                 "there is no truth here: it has no folder confidential/",
