@@ -501,7 +501,7 @@ def test_the_command_adds_them_to_a_release(commands: Commands, run: Path) -> No
     said = json.loads(out)
     assert list(said["rows"]) == ["H4_Tract.parquet"]
     assert "page" not in said
-    wide = das.read_intervals(run, "H4", method="replicates")
+    by_truth = das.read_intervals(run, "H4", method="replicates")
     few = ("--replicates", 2, "--seed", 5, "--table", "H4", "--level", "Tract", "--table", "P12")
     code, out, _ = call(run, *few, "--rule", "ct")
     assert code == 0
@@ -509,9 +509,11 @@ def test_the_command_adds_them_to_a_release(commands: Commands, run: Path) -> No
     narrow = das.read_intervals(run, "H4", method="replicates")
     assert call(run, *few)[0] == 0  # by its own rule
     of_table = das.read_intervals(run, "H4", method="replicates")
-    for wider in (wide, of_table):
-        assert (wider["lower"] <= narrow["lower"]).all()
-        assert (wider["upper"] >= narrow["upper"]).all()
+    assert (of_table["lower"] <= narrow["lower"]).all()
+    assert (of_table["upper"] >= narrow["upper"]).all()
+    for made in (by_truth, of_table):
+        assert (made["lower"] <= made["value"]).all()
+        assert (made["upper"] >= made["value"]).all()
     manifest = json.loads((run / "release" / "intervals" / "manifest.json").read_text())
     assert manifest["rule"] == "table"
     assert commands.named("account")("verify", run)[0] == 0

@@ -300,7 +300,7 @@ def test_replicates_of_a_run_as_files_give_its_intervals_where_nothing_else_is_p
     replicates.make(
         run / "release",
         of_run,
-        IntervalOptions(3, 5, 0.9),
+        IntervalOptions(3, 5, 0.9, PLAIN),
         workers=1,
         resume=False,
         progress=Silent(),
