@@ -30,7 +30,7 @@ from time import monotonic
 
 import das
 from benchmarks.common import CONFIG, ROOT, Figures
-from benchmarks.kills import _cluster, _nobody, _workers_of
+from benchmarks.kills import _cluster, _nobody
 from benchmarks.nation import BLOCKS
 from benchmarks.whole_run import measured
 from das import pipeline
@@ -40,6 +40,7 @@ from das.files.run.run_directory import RunDirectory, file_digest
 from das.files.simulators import census_2010, dhc_files
 from das.files.simulators.census_2010 import PERSONS_PER_BLOCK
 from das.truth import prepared
+from tests.stopped import descendants
 
 #: Blocks of a county, of a state, and how many states.
 COUNTY, STATE, STATES = 300, 1_200, 4
@@ -187,7 +188,7 @@ class Watch:
     def _look(self) -> None:
         while not self._end.wait(_LOOK):
             for pid in self._pids():
-                others = [_resident(p) for p in _workers_of(pid)]
+                others = [_resident(p) for p in descendants(pid)]
                 self.estimating = max([self.estimating, *others])
                 self.peak = max(self.peak, _resident(pid) + sum(others))
 
@@ -280,12 +281,12 @@ def _kill_one(
     head: int, pids: Callable[[], list[int]] | None, done: Counter[str], order: random.Random
 ) -> bool:
     """The main process, a worker, or an estimating process: the kind that has been spared most."""
-    workers = [p for p in (pids() if pids else _workers_of(head)) if not _is_estimator(p)]
+    workers = [p for p in (pids() if pids else descendants(head)) if not _is_estimator(p)]
     every: dict[str, list[int]] = {
         "main process": [head],
         "worker": workers,
         "estimating process": [
-            p for w in {head, *workers} for p in _workers_of(w) if _is_estimator(p)
+            p for w in {head, *workers} for p in descendants(w) if _is_estimator(p)
         ],
     }
     kind = min((k for k, some in every.items() if some), key=lambda k: done[k])

@@ -1,12 +1,13 @@
 """Runs that are killed. The release must be as if nothing had happened: each part is drawn once,
 and what cannot be drawn again is counted.
 
-First every publication is killed while it measures, and whole runs of it at random moments
-(:mod:`benchmarks.kills_measuring`). Then come runs in subtrees, with workers. SIGKILL goes to
-worker processes of a cluster of Dask, and of this machine, half of them while they measure, half
-while they estimate. If any worker is at work, it is one of these. Then it goes to the main process,
-at random moments, half of the time with a cluster, whose workers outlive it. Ended runs are resumed
-(``--resume``).
+First every publication is killed while it measures (:mod:`benchmarks.kills_measuring`), and whole
+runs of it and of every tool at random moments (:mod:`benchmarks.kills_whole`). Then come runs in
+subtrees, with workers. SIGKILL goes to worker processes of a cluster of Dask, and of this machine,
+half of them while they measure, half while they estimate. If any worker is at work, it is one of
+these. Then it goes to the main process, at random moments, half of the time with a cluster, whose
+workers outlive it. A scheduler is killed with all its workers, too, and the run goes on without a
+cluster. Ended runs are resumed (``--resume``).
 
 Half of the runs are seeded, and must give the same bytes as an undisturbed run; half are private.
 In each, the measurements at a kill must be those at the end, byte by byte. The ledger must have
@@ -29,12 +30,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
 from benchmarks.common import CONFIG, ROOT, Figures
-from benchmarks.kills_measuring import while_measuring, whole_runs
+from benchmarks.kills_measuring import while_measuring
+from benchmarks.kills_whole import whole_runs
 from das import pipeline, spec
 from das.engine.choice import EngineChoice
 from das.errors import DasError
@@ -43,6 +46,7 @@ from das.files.run.run_directory import RunDirectory, file_digest
 from das.files.run.task_store import TaskStore
 from das.files.simulators import census_2010
 from das.truth import prepared
+from tests.stopped import descendants
 
 #: A run with more lowest units than this is cut, and a task has this many.
 LARGEST, SIZE = 16, 8
@@ -80,13 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=100,
         help="so many random sequences of kills for each publication",
     )
-    parser.add_argument(
-        "--whole", type=int, default=20, help="so many kills of whole runs of each publication"
-    )
+    parser.add_argument("--whole", type=int, default=20, help="so many kills of each whole command")
     parser.add_argument(
         "--only",
         default="",
-        help="publications whose names begin so; of runs in subtrees none but with ''",
+        help="publications and commands whose names begin so; of runs in subtrees none but with ''",
     )
     parser.add_argument(
         "--dask", type=int, default=50, help="so many kills of workers of a cluster"
@@ -100,13 +102,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=20,
         help="so many kills of the main process, half of them with each engine",
     )
+    parser.add_argument(
+        "--schedulers", type=int, default=10, help="so many kills of a scheduler with its workers"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     given = parser.parse_args(arguments)
     figures, order = Figures("kills"), random.Random(given.seed)
     with tempfile.TemporaryDirectory() as folder:
         while_measuring(Path(folder), figures, given.every, given.random, given.only, given.seed)
         whole_runs(Path(folder), figures, given.whole, given.only, order)
-    if given.only or not given.dask + given.local + given.heads:
+    if given.only or not given.dask + given.local + given.heads + given.schedulers:
         return
     with tempfile.TemporaryDirectory() as folder:
         census_2010.write(Path(folder) / "data", seed=2010, states=3, persons=3000)
@@ -116,13 +121,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         trial.seconds = monotonic() - began
         half = given.heads // 2
         for what, engine, kills in (
+            ("schedulers", "dask", given.schedulers),
             ("workers", "dask", given.dask),
             ("workers", "local", given.local),
             ("main processes", "dask", half),
             ("main processes", "local", given.heads - half),
         ):
             began = monotonic()
-            done = trial.repeat(kills, engine, worker=what == "workers")
+            done = (
+                trial.lose_schedulers(kills)
+                if what == "schedulers"
+                else trial.repeat(kills, engine, worker=what == "workers")
+            )
             figures(
                 f"{what} killed, {engine}",
                 done.kills,
@@ -185,19 +195,38 @@ class Trial:
                 def endure(head: subprocess.Popen[bytes]) -> None:
                     if worker:
                         self._kill_workers(
-                            head, done, kills, pids or (lambda: _workers_of(head.pid))
+                            head, done, kills, pids or (lambda: descendants(head.pid))
                         )
                     else:
                         self._kill_head(head, done, kills)
 
-                found = self.run(kind, options, endure, done)
-                done.runs += 1
-                if kind == "seeded" and found != self.undisturbed:
-                    raise RuntimeError(
-                        "other results:"
-                        f" {sorted(set(found.items()) ^ set(self.undisturbed.items()))[:4]}"
-                    )
+                self._made(kind, options, endure, done)
         return done
+
+    def lose_schedulers(self, kills: int) -> Done:
+        """Of a cluster the scheduler is killed with all its workers, at random moments; the run goes
+        on with processes of this machine."""
+        done = Done()
+        while done.kills < kills:
+            with _cluster_apart() as (address, cluster):
+                options = ["--engine", "dask", "--scheduler", address]
+
+                endure = partial(self._kill_cluster, cluster, options, done)
+                self._made(tuple(KINDS)[done.runs % 2], options, endure, done)
+        return done
+
+    def _made(
+        self,
+        kind: str,
+        options: Sequence[str],
+        endure: Callable[[subprocess.Popen[bytes]], None],
+        done: Done,
+    ) -> None:
+        found = self.run(kind, options, endure, done)
+        done.runs += 1
+        if kind == "seeded" and found != self.undisturbed:
+            other = sorted(set(found.items()) ^ set(self.undisturbed.items()))
+            raise RuntimeError(f"other results: {other[:4]}")
 
     def run(
         self,
@@ -297,7 +326,7 @@ class Trial:
         try:
             head.wait(self.order.uniform(1.0, self.seconds))
         except subprocess.TimeoutExpired:
-            workers = _workers_of(head.pid)
+            workers = descendants(head.pid)
             head.kill()
             self._note(done, self._stage())
             until = monotonic() + 30
@@ -307,6 +336,18 @@ class Trial:
                         f"workers outlive the process that they work for: {left}"
                     ) from None
                 sleep(0.1)
+
+    def _kill_cluster(
+        self, cluster: int, options: list[str], done: Done, head: subprocess.Popen[bytes]
+    ) -> None:
+        """Once: the next attempt has other ``options``."""
+        with suppress(subprocess.TimeoutExpired):
+            if "--engine" in options:
+                head.wait(self.order.uniform(1.0, self.seconds))
+            return
+        os.killpg(cluster, signal.SIGKILL)
+        options[:] = ["--workers", "2"]
+        self._note(done, self._stage())
 
     def _note(self, done: Done, stage: str) -> None:
         done.kills += 1
@@ -420,19 +461,24 @@ def _cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
         )
 
 
-def _workers_of(pid: int) -> list[int]:
-    """All processes that a process has begun. The one that workers are forked from counts as a
-    worker."""
-    found = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            for child in map(
-                int, Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split()
-            ):
-                found += [*_workers_of(child), child]
-    except (OSError, ValueError):
-        pass
-    return found
+@contextmanager
+def _cluster_apart() -> Iterator[tuple[str, int]]:
+    """Such a cluster in a group of processes of its own: its address, and the number of the group."""
+    code = "from benchmarks import kills; c = kills._cluster(); print(c.__enter__()[0], flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{code}; input()"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as made:
+        assert made.stdout is not None
+        try:
+            yield made.stdout.readline().strip(), made.pid
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(made.pid, signal.SIGKILL)
 
 
 def _kill(pid: int) -> bool:

@@ -43,6 +43,9 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Case]:
         ("arguments", 40),
         ("zip", 25),
         ("parquet", 40),
+        ("s-dhc", 15),
+        ("study", 15),
+        ("release-s-dhc", 10),
     ],
 )
 def test_altered_input_ends_right_or_is_refused(
@@ -51,6 +54,22 @@ def test_altered_input_ends_right_or_is_refused(
     found = run(kind, every[kind], 7, 0, cases, None)
     assert found["faults"] == []
     assert found["ended"].get("refused", 0) > cases // 10  # type: ignore[attr-defined]
+
+
+def test_a_store_whose_connection_is_cut_has_the_release_in_the_end(
+    every: Mapping[str, Case],
+) -> None:
+    found = run("store", every["store"], 7, 0, 2, None)
+    assert (found["faults"], found["ended"]) == ([], {"right": 2})
+
+
+@pytest.mark.parametrize("kind, cases", [("resealed-s-dhc", 6), ("resealed-detailed", 5)])
+def test_no_altered_number_is_accepted_under_a_new_seal(
+    every: Mapping[str, Case], kind: str, cases: int
+) -> None:
+    found = run(kind, every[kind], 7, 0, cases, None)
+    assert found["faults"] == []
+    assert found["ended"].get("refused", 0)  # type: ignore[attr-defined]
 
 
 def test_a_fault_is_found_and_kept(tmp_path: Path) -> None:

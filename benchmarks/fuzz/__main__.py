@@ -25,8 +25,8 @@ from benchmarks.fuzz.worlds import Case, Worlds
 
 #: How many of a thousand cases are of each kind.
 PARTS = {
-    "configuration": 300,
-    "set": 160,
+    "configuration": 260,
+    "set": 122,
     "arguments": 120,
     "redistricting": 80,
     "zip": 60,
@@ -36,11 +36,23 @@ PARTS = {
     "linked": 20,
     "safetab": 30,
     "published": 20,
-    "release": 38,
+    "release": 30,
     "small-world": 2,
+    "s-dhc": 20,
+    "study": 20,
+    "release-counts": 6,
+    "release-dhc": 2,
+    "release-detailed": 6,
+    "release-s-dhc": 6,
+    "resealed-counts": 3,
+    "resealed-dhc": 1,
+    "resealed-detailed": 4,
+    "resealed-s-dhc": 4,
+    "store": 4,
+    "surroundings": 10,
 }
 #: Those that are asked for by name: each case is a process.
-BY_NAME = ["surroundings", *(f"signals-{command}" for command in COMMANDS)]
+BY_NAME = [f"signals-{command}" for command in COMMANDS]
 
 
 def run(

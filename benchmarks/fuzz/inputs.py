@@ -233,6 +233,18 @@ LINES = (
     "detailed plan CSV",
     "risk RUN",
     "run CONFIG --out OUT/run --data CSV",
+    "sweep CONFIG --rho 1 --out OUT/sweep --data CSV",
+    "frontier init --data CSV --out OUT/study.toml",
+    "frontier run CSV --out OUT/study",
+    "protect rounding --data RUN --out OUT/tables",
+    "register init OUT/register --cap-rho 8",
+    "register add OUT/register RUN",
+    "register show CSV",
+    "account RUN CONFIG --json",
+    "ages RUN",
+    "link RUN --out OUT/linked",
+    "detailed estimate RUN --out OUT/groups",
+    "risk posterior --rho 1",
 )
 PATHS = (
     "/dev/null",

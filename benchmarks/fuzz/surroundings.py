@@ -1,5 +1,5 @@
 """Adverse machines: a full disk, a read-only folder, too little memory, no HOME, another locale,
-closed streams, a clock that was set back. Two runs in one folder and ``--resume`` of another run
+closed streams, a clock that was set back, files of another user. Two runs in one folder and ``--resume`` of another run
 are covered, too. Each case is a process."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -19,6 +19,7 @@ from benchmarks.fuzz.inputs import linked_to
 from benchmarks.fuzz.judge import LONGEST, Verdict
 
 WHOLE = 600
+_NOBODY = 65534
 #: Another environment. ``None`` takes a variable away.
 ENVIRONMENTS: tuple[dict[str, str | None], ...] = (
     {"HOME": None},
@@ -33,7 +34,10 @@ ENVIRONMENTS: tuple[dict[str, str | None], ...] = (
     {"PYTHONIOENCODING": "ascii"},
     {"PYTHONIOENCODING": "latin-1"},
     {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"},
+    {"LC_ALL": "de_DE.UTF-8"},
+    {"LC_ALL": "de_DE.UTF-8", "PYTHONUTF8": "0"},
     {"TZ": "No/Where"},
+    {"TZ": "Pacific/Kiritimati"},
     {"COLUMNS": "1"},
     {"COLUMNS": "x", "LINES": "-1"},
     {"TERM": ""},
@@ -45,10 +49,11 @@ ENVIRONMENTS: tuple[dict[str, str | None], ...] = (
 
 
 class Surroundings:
-    """Short commands on a run of one's own table, in a copy."""
+    """Short commands on a run of one's own table, in a copy. Locales are made in ``folder``."""
 
-    def __init__(self, run: Path, config: str, people: str) -> None:
+    def __init__(self, run: Path, config: str, people: str, folder: Path) -> None:
         self._run, self._config, self._people = run, config, people
+        self._locales = {"LOCPATH": str(folder)} if made_locales(folder) else {}
 
     def __call__(self, rng: Random, at: Path) -> tuple[Verdict, str]:
         linked_to(self._run, at / "run")
@@ -64,6 +69,7 @@ class Surroundings:
                 self._clock,
                 self._twice,
                 self._foreign,
+                self._stranger,
             )
         )
         verdict, asked = kind(rng, at)
@@ -98,6 +104,11 @@ class Surroundings:
                 ["status", "run"],
                 ["nmf", "summary", "run"],
                 ["init", "--from", "people.csv", "--out", "x.toml"],
+                ["run", "c.toml", "--out", "new", "--resume"],
+                ["sweep", "c.toml", "--rho", "1", "--out", "swept"],
+                ["frontier", "init", "--data", "people.csv", "--out", "study.toml"],
+                ["register", "init", "office.register", "--cap-rho", "8"],
+                ["account", "run", "c.toml"],
                 ["--help"],
                 ["store", "push", "run", "file:///dev/null/x"],
                 [
@@ -118,7 +129,8 @@ class Surroundings:
 
     def _environment(self, rng: Random, at: Path) -> tuple[Verdict, str]:
         changes, words = rng.choice(ENVIRONMENTS), self._asked(rng)
-        env = {k: v for k, v in (os.environ | changes).items() if v is not None}
+        changed = os.environ | self._locales | changes
+        env = {k: v for k, v in changed.items() if v is not None}
         return _ended(_started(words, at, env=env)), f"{' '.join(words)}, with {changes}"
 
     def _limits(self, rng: Random, at: Path) -> tuple[Verdict, str]:
@@ -195,6 +207,43 @@ class Surroundings:
             return Verdict("refused, and changed something", verdict.said), " ".join(words)
         return verdict, " ".join(words)
 
+    def _stranger(self, rng: Random, at: Path) -> tuple[Verdict, str]:
+        """Files and folders that another user owns, who lets nobody else read or write them. An
+        administrator without the privilege to pass over that stands for anybody."""
+        names = ("run", "run/release", "run/confidential", "run/release/privacy.json", "c.toml")
+        whose, words = rng.choice((*names, "people.csv", ".")), self._asked(rng)
+        if os.geteuid() or not shutil.which("setpriv"):
+            return Verdict("right"), "skipped: nobody here may give a file to another user"
+        path, mode = at / whose, rng.choice((0o700, 0o500, 0o000))
+        if path.is_file():  # it has other names
+            shutil.copyfile(path, copy := path.with_name(f"{path.name}.copy"))
+            copy.replace(path)
+        path.chmod(mode)
+        os.chown(path, _NOBODY, _NOBODY)
+        taken = "-dac_override,-dac_read_search,-chown,-fowner"
+        try:
+            verdict = _ended(_started(words, at, by=("setpriv", f"--bounding-set={taken}")))
+        finally:
+            os.chown(path, 0, 0)
+            path.chmod(0o700)
+        return verdict, f"{' '.join(words)}; {whose} is another user's, {mode:o}"
+
+
+def made_locales(folder: Path) -> bool:
+    """German and Turkish ones, which write numbers and change letters otherwise; False where they
+    cannot be made."""
+    if not shutil.which("localedef"):
+        return False
+    return all(
+        subprocess.run(
+            ["localedef", "-i", name, "-f", "UTF-8", str(folder / f"{name}.UTF-8")],
+            capture_output=True,
+            check=False,
+        ).returncode
+        == 0
+        for name in ("de_DE", "tr_TR")
+    )
+
 
 def _bytes(at: Path) -> dict[str, bytes]:
     return {str(p): p.read_bytes() for p in sorted(at.rglob("*")) if p.is_file()}
@@ -206,11 +255,12 @@ def _started(
     *,
     env: dict[str, str] | None = None,
     before: Callable[[], object] | None = None,
+    by: Sequence[str] = (),
 ) -> subprocess.Popen[bytes]:
     env = dict(env if env is not None else os.environ)
     env["PYTHONPATH"] = str(ROOT)
     return subprocess.Popen(
-        [sys.executable, "-m", "das", *words],
+        [*by, sys.executable, "-m", "das", *words],
         cwd=at,
         env=env,
         stdin=subprocess.DEVNULL,

@@ -1,28 +1,25 @@
-"""What is altered: configurations, options, redistricting files, fixed-width files, tables,
-releases; and what each altered case is asked to do."""
+"""What is altered: configurations, options, redistricting files, fixed-width files, tables; and what
+each altered case is asked to do. Every kind by its name."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import tomli_w
 
 from benchmarks.common import ROOT
-from benchmarks.fuzz import inputs, mutate, signals, small, surroundings
+from benchmarks.fuzz import inputs, mutate, releases, signals, small, surroundings, tools
 from benchmarks.fuzz.judge import Verdict, call, command
-from das import load_spec, pipeline, read_microdata
+from das import load_spec
 from das import spec as specification
 from das.engine import Silent
 from das.files.simulators import census_1940 as simulate_1940
@@ -30,6 +27,7 @@ from das.files.simulators import census_2010 as simulate_2010
 from das.spec import RunSpec, Specification
 from das.stages import Stages
 from das.truth.preparation import prepare
+from tests import worlds as shared
 
 #: A case: it alters something in a folder of its own, asks, and gives the verdict and what it
 #: asked.
@@ -66,6 +64,10 @@ PEOPLE = "region,village,sex,age\n" + "".join(
 )
 
 
+#: Whose releases are altered.
+PUBLICATIONS = ("counts", "dhc", "detailed", "s-dhc")
+
+
 class Worlds(Mapping[str, Case]):
     """Every kind of case, by its name. What it begins from is made under ``folder`` when the kind
     is asked for.
@@ -97,6 +99,11 @@ class Worlds(Mapping[str, Case]):
         path.mkdir(parents=True)
         return path
 
+    def published(self, name: str) -> Path:
+        """A small seeded release of a publication."""
+        worlds = self.__dict__.setdefault("_shared", shared.Worlds(self._folder / "shared"))
+        return worlds.made(name, lambda out: releases.make(name, worlds, out)) / "release"
+
     def wide(self) -> Path:
         """A file of 1940, not packed."""
         (packed,) = simulate_1940.write(self.folder("wide"), seed=1, states=1, persons=1000)
@@ -104,9 +111,9 @@ class Worlds(Mapping[str, Case]):
         path.write_bytes(gzip.decompress(packed.read_bytes()))
         return path
 
-    def releases(self) -> _Releases:
+    def releases(self) -> releases.Releases:
         found = self["release"]
-        assert isinstance(found, _Releases)
+        assert isinstance(found, releases.Releases)
         return found
 
 
@@ -124,6 +131,10 @@ def _of_spec(name: str, files: Callable[[Worlds], list[Path]]) -> Callable[[Worl
         return lambda rng, at: _input(spec, paths, rng, at)
 
     return made
+
+
+def _of_release(kind: type[releases.Releases], name: str) -> Callable[[Worlds], Case]:
+    return lambda of: kind([of.published(name)])
 
 
 def _of_configs(
@@ -224,7 +235,7 @@ def _input(spec: RunSpec, paths: list[Path], rng: Random, at: Path) -> tuple[Ver
         shutil.copy(p, at / p.name)
     one = at / rng.choice(paths).name
     if rng.random() < 0.05:
-        _file(one, rng)
+        releases.replace_file(one, rng)
     else:
         one.write_bytes(mutate.altered(one.read_bytes(), rng))
     return call(lambda: prepare(spec, [at], Stages(), Silent())), "read"
@@ -235,150 +246,15 @@ def _table(spec: RunSpec, rng: Random, at: Path) -> tuple[Verdict, str]:
         path = at / "people.csv"
         path.write_bytes(mutate.altered(PEOPLE.encode(), rng))
         if rng.random() < 0.05:
-            _file(path, rng)
+            releases.replace_file(path, rng)
     else:
         path = at / "people.parquet"
         rows = [line.split(",") for line in PEOPLE.splitlines()]
         whole = pa.table(dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True)))
-        _write(path, mutate.table(whole, rng))
+        releases.write_table(path, mutate.table(whole, rng))
         if rng.random() < 0.3:
             path.write_bytes(mutate.altered(path.read_bytes(), rng))
     return call(lambda: prepare(spec, [path], Stages(), Silent())), "read"
-
-
-def _file(path: Path, rng: Random) -> None:
-    """A file that is gone, empty, a folder, or something else altogether."""
-    data = path.read_bytes()
-    path.unlink()
-    match rng.randrange(5):
-        case 0:
-            path.write_bytes(b"")
-        case 1:
-            path.mkdir()
-        case 2:
-            path.write_bytes(b"\x1f\x8b\x08\x00" + data)
-        case 3:
-            path.write_bytes(rng.randbytes(300))
-
-
-def _write(path: Path, table: pa.Table) -> None:
-    """As Parquet, each query in a row group of its own."""
-    names = table["query_name"].to_pylist() if table.column_names.count("query_name") == 1 else []
-    cuts = [0, *(i for i in range(1, len(names)) if names[i] != names[i - 1]), table.num_rows]
-    with pq.ParquetWriter(path, table.schema) as writer:
-        for a, b in pairwise(cuts):
-            writer.write_table(table.slice(a, b - a))
-
-
-# --- releases
-# ------------------------------------------------------------------------------------------------------
-
-#: What is asked of an altered release; ``NEW`` is a folder to write into.
-QUICK = (
-    ["nmf", "summary", "RUN"],
-    ["nmf", "show", "RUN", "--level", "LEVEL"],
-    ["nmf", "verify", "RUN"],
-    ["account", "RUN"],
-    ["tables", "RUN", "--level", "LEVEL"],
-    ["account", "verify", "RUN"],
-    ["compare", "ORIGINAL", "RUN"],
-    ["evaluate", "RUN"],
-    ["microdata"],
-)
-SLOW = (["estimate", "--from", "RUN", "--out", "NEW"],)
-
-
-class _Releases:
-    """Two small releases, of either estimator. Files are shared with the original until they are
-    altered.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.runs: list[Path] = []
-        (folder / "own").mkdir()
-        (folder / "own" / "people.csv").write_text(PEOPLE, encoding="utf-8")
-        (data,) = simulate_1940.write(folder / "data", seed=2, states=1, persons=1000)
-        text = (ROOT / "configs" / "1940.toml").read_text(encoding="utf-8")
-        for name, what, path, method in (
-            ("bounds", text, data, "topdown"),
-            ("estimates", OWN, folder / "own" / "people.csv", "full-information"),
-        ):
-            chosen = specification.parse(
-                what, where=name, overrides=(f"estimation.method={method}", "budget.rho=1")
-            )
-            pipeline.run(chosen, folder / name, paths=[path])
-            self.runs.append(folder / name / "release")
-
-    def __call__(self, rng: Random, at: Path) -> tuple[Verdict, str]:
-        original, here = rng.choice(self.runs), at / "release"
-        shutil.copytree(original, here, copy_function=os.link)
-        files = sorted(p for p in here.rglob("*") if p.is_file())
-        weights = [
-            4 if p.name in ("privacy.json", "spec.toml", "ledger.jsonl", "spine.parquet") else 1
-            for p in files
-        ]
-        (path,) = rng.choices(files, weights)
-        data = path.read_bytes()
-        path.unlink()
-        path.write_bytes(data)
-        self._alter(path, files, rng)
-        asked = list(rng.choice(SLOW if rng.random() < 0.02 else QUICK))
-        level = rng.choice(sorted(p.stem for p in (original / "nmf").glob("*.parquet")))
-        words = [
-            {
-                "RUN": str(here),
-                "NEW": str(at / "new"),
-                "LEVEL": level,
-                "ORIGINAL": str(original),
-            }.get(w, w)
-            for w in asked
-        ]
-        if asked == ["microdata"]:
-            verdict = call(lambda: read_microdata(here))
-        else:
-            verdict, _ = command([*words, "--quiet"] if asked in SLOW else words)
-        if (
-            asked[:2] == ["account", "verify"]
-            and verdict.ended == "right"
-            and not same(original, here)
-        ):
-            verdict = Verdict("accepted, and altered", str(path.relative_to(here)))
-        if verdict.ended == "refused" and (at / "new").exists():
-            verdict = Verdict("refused, and left something", verdict.said)
-        return verdict, f"{' '.join(asked)}; altered {path.relative_to(here)}"
-
-    @staticmethod
-    def _alter(path: Path, files: list[Path], rng: Random) -> None:
-        kind = rng.random()
-        if kind < 0.05:
-            _file(path, rng)
-        elif kind < 0.1:
-            path.write_bytes(rng.choice(files).read_bytes())
-        elif path.suffix == ".parquet" and kind < 0.8:
-            _write(path, mutate.table(pq.read_table(path), rng))
-        elif path.suffix == ".json" and kind < 0.8:
-            path.write_text(
-                json.dumps(mutate.tree(json.loads(path.read_text()), rng), indent=2),
-                encoding="utf-8",
-            )
-        elif path.suffix == ".jsonl" and kind < 0.5:
-            lines = mutate.tree([json.loads(x) for x in path.read_text().splitlines()], rng)
-            path.write_text("".join(json.dumps(x) + "\n" for x in lines), encoding="utf-8")
-        else:
-            path.write_bytes(mutate.altered(path.read_bytes(), rng))
-
-
-def same(one: Path, other: Path) -> bool:
-    """Two releases say the same: their files are the same bytes, and their statements the same
-    values.
-    """
-    names = [{str(p.relative_to(r)) for p in r.rglob("*") if p.is_file()} for r in (one, other)]
-    if names[0] != names[1]:
-        return False
-    values = [json.loads((r / "privacy.json").read_text(encoding="utf-8")) for r in (one, other)]
-    return values[0] == values[1] and all(
-        (one / n).read_bytes() == (other / n).read_bytes() for n in names[0] - {"privacy.json"}
-    )
 
 
 _MADE: dict[str, Callable[[Worlds], Case]] = {
@@ -393,10 +269,18 @@ _MADE: dict[str, Callable[[Worlds], Case]] = {
     "linked": lambda of: inputs.Linked(of.folder("linked")),
     "safetab": lambda of: inputs.SafeTab(of.folder("safetab")),
     "published": lambda of: inputs.Published(of.folder("published")),
-    "release": lambda of: _Releases(of.folder("release")),
+    "release": lambda of: releases.Releases(releases.two(of.folder("release"), OWN, PEOPLE)),
+    **{
+        f"{kind}-{name}": _of_release(made, name)
+        for kind, made in (("release", releases.Releases), ("resealed", releases.Resealed))
+        for name in PUBLICATIONS
+    },
+    "s-dhc": lambda of: tools.SDhc(of.folder("s-dhc")),
+    "study": lambda of: tools.Study(of.folder("study")),
+    "store": lambda of: tools.Stores(of.releases().runs[-1].parent),
     "small-world": lambda _: small.case,
     "surroundings": lambda of: surroundings.Surroundings(
-        of.releases().runs[-1].parent, OWN, PEOPLE
+        of.releases().runs[-1].parent, OWN, PEOPLE, of.folder("locales")
     ),
     **{f"signals-{c}": _signals(c) for c in signals.COMMANDS},
 }

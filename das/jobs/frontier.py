@@ -96,7 +96,7 @@ def _begin(study: ResolvedStudy, folder: StudyFolder, progress: Progress) -> Non
                 remedy="choose another --out; methods and repeats alone can be added here",
             )
     else:
-        if folder.root.exists():
+        if not folder.is_bare:
             refuse_full(folder.root)
         create_private(folder.root)
     if known is None:

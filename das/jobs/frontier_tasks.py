@@ -54,6 +54,13 @@ class StudyFolder:
         return self.root / "records.npz"
 
     @property
+    def is_bare(self) -> bool:
+        """Whether there is nothing but what a study writes before its state."""
+        own = [self.records, self.spec, self.state] if self.records.exists() else [self.records]
+        there = set(self.root.iterdir()) if self.root.is_dir() else set()
+        return there <= {*own, *map(atomic.draft_of, own)}
+
+    @property
     def results(self) -> Path:
         return self.root / "results.csv"
 

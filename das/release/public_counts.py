@@ -172,12 +172,15 @@ class PublicCounts:
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         from das.release.verify.invariants import check_assigned, check_constraints, listed
+        from das.release.verify.measured import check_described
         from das.release.verify.places import trees_of
         from das.release.verify.written import check_dictionary
 
         spec, _ = self.planned(release)
         said, names = wording.said, [u.name for u in spec.universes]
         trees, spine = trees_of(release, names), spine_file.read(release / "spine.parquet")
+        for u in spec.universes:
+            check_described(release, u)
         check_constraints(release, spec, trees, said)
         check_assigned(release, spec, said)
         own_spine = [name for name, tree in trees.items() if not tree.alike]

@@ -3,7 +3,6 @@ its own use is gone."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -14,34 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.stopped import adopting, children
 from tests.worlds import ROOT, Worlds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 DATA = "one thousand"
 
 
 @pytest.fixture(autouse=True)
 def orphans_are_ours() -> Iterator[None]:
-    """Whatever a run leaves running becomes a child of this process."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    yield
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-
-def children() -> dict[int, str]:
-    """Processes of this one that run."""
-    out = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            _, _, rest = stat.read_text().rpartition(")")
-            state, parent = rest.split()[:2]
-            if int(parent) == os.getpid() and state != "Z":
-                out[int(stat.parent.name)] = (stat.parent / "cmdline").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return out
+    with adopting():
+        yield
 
 
 def arguments(worlds: Worlds, kind: str, out: Path) -> list[str]:

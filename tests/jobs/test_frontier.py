@@ -10,6 +10,7 @@ import pytest
 
 from das.errors import SpecError, UserError
 from das.files import rows_csv
+from das.jobs import frontier as frontier_module
 from das.jobs import frontier_tasks
 from das.jobs.frontier import FrontierResult, run_study
 from das.jobs.frontier_results import SampledRatio
@@ -19,6 +20,7 @@ from das.model.frontier_rows import PUBLISHED, WITH_ALSO, FrontierMean, Frontier
 from das.protect.method import Guarantee
 from das.truth import study_input
 from tests.jobs import frontier_small
+from tests.stopped import Killed, Step
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +90,44 @@ def test_a_method_without_random_numbers_is_not_repeated(made: FrontierResult) -
     assert held
     assert {m.curve for m in held} == {"Swapping"}
     assert all(m.low <= m.value <= m.high for m in held)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step(frontier_module.study_input, "sample"),
+        Step(frontier_module.atomic, "write_text"),
+        Step(frontier_module.atomic, "write_json"),
+    ],
+    ids=["read", "spec", "state"],
+)
+def test_a_study_that_was_killed_before_its_state_is_begun_again(
+    study: Path, tmp_path: Path, step: Step
+) -> None:
+    """Its own records and its specification do not make the folder somebody else's."""
+    resolved, out = load_study(study.with_name("short.toml")), tmp_path / "killed"
+    with pytest.MonkeyPatch.context() as patch:
+        step.arm(patch)
+        with pytest.raises(Killed):
+            run_study(resolved, out)
+    assert not (out / "study.json").exists()
+    with pytest.MonkeyPatch.context() as patch:  # it gets beyond its state
+        Step(frontier_module, "opened").arm(patch)
+        with pytest.raises(Killed):
+            run_study(resolved, out)
+    assert (out / "study.json").exists()
+
+
+def test_a_folder_with_something_else_is_not_taken_for_a_study(study: Path, tmp_path: Path) -> None:
+    resolved = load_study(study.with_name("short.toml"))
+    for names in (["study.toml"], ["records.npz", "mine.txt"], ["study.toml", ".study.toml.tmp"]):
+        out = tmp_path / "-".join(names)
+        out.mkdir()
+        for name in names:
+            (out / name).write_text("mine")
+        with pytest.raises(UserError, match="not empty"):
+            run_study(resolved, out)
+        assert {p.name: p.read_text() for p in out.iterdir()} == dict.fromkeys(names, "mine")
 
 
 def test_a_study_goes_on_where_it_stopped(

@@ -22,13 +22,11 @@ from das.accounting.document import Statement
 from das.engine import Silent
 from das.errors import ReleaseError, UserError
 from das.files import atomic
-from das.files.release import statement as privacy_statement
 from das.files.run.ledger import LedgerFile
-from das.files.run.run_directory import file_digest
 from das.jobs.recomputing import check_recomputed
 from das.release import verify
 from das.release.groups import open_groups
-from das.release.seal import seal
+from tests.altered import resealed, sealed
 from tests.detailed import runs
 
 Change = Callable[[dict[str, Any]], object]
@@ -65,31 +63,6 @@ def alter(release: Path, change: Change) -> None:
     value = json.loads((release / "privacy.json").read_text(encoding="utf-8"))
     change(value)
     atomic.write_json(release / "privacy.json", value)
-
-
-def sealed(release: Path) -> None:
-    """Every digest and the page are those of what is there."""
-    seal(
-        release,
-        privacy_statement.read_ours(release),
-        "persons" if (release / "tables" / "t1").is_dir() else "households",
-    )
-
-
-def resealed(release: Path) -> None:
-    """As somebody would who alters digests, too: of what was drawn, the ledger's among them."""
-    lines = []
-    for line in (release / "ledger.jsonl").read_text(encoding="utf-8").splitlines():
-        said = json.loads(line)
-        if "part" in said:
-            said["part"]["files"] = {
-                f: file_digest(release / f)
-                for f in said["part"]["files"]
-                if (release / f).is_file()
-            }
-        lines.append(json.dumps(said))
-    (release / "ledger.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    sealed(release)
 
 
 def files(release: Path) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -33,7 +34,7 @@ from das.release.opened import open_release
 from das.release.seal import seal
 from das.spec import RunSpec
 from das.spec.notes import notes
-from tests.altered import sealed
+from tests.altered import resealed, sealed
 from tests.worlds import Worlds
 
 SEEDED = ("run.seed=1", "output.csv=true")
@@ -265,6 +266,27 @@ def test_no_version_writes_other_numbers(copied: Path) -> None:
     resaid(copied, entropy="dice")
     other_software(copied, das="0.0.7")
     refused(copied, "entropy is dice", "get it again", other_version=True)
+
+
+# --- what was asked
+# ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["query_shape", "hhgq"])
+def test_a_row_that_says_it_answers_something_else(copied: Path, column: str) -> None:
+    """Our reader takes what was asked from the specification. Other programs read it in the row."""
+    path = min((copied / "nmf" / "County.parquet" / "DPQuery").rglob("*.parquet"))
+    file = pq.ParquetFile(path)
+    with pq.ParquetWriter(path.with_name("other"), file.schema_arrow) as writer:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group)
+            rows, i = table[column].to_pylist(), table.schema.get_field_index(column)
+            rows[-1] = [x + 1 for x in rows[-1]] if column == "query_shape" else "institutional"
+            other = pa.array(rows, table.schema.field(i).type)
+            writer.write_table(table.set_column(i, table.schema.field(i), other))
+    path.with_name("other").replace(path)
+    resealed(copied)
+    refused(copied, str(path), f"{column} is not that of")
 
 
 # --- counts

@@ -21,7 +21,10 @@ from das.release.verify.place import place
 #: What a release has as soon as anything is estimated.
 _DERIVED = ("microdata/", "tables/")
 #: Of a file that das cannot read back, although nobody changed it.
-INTACT = "the files are as das wrote them: this is a defect of das; please report this message"
+INTACT = (
+    "the files are as they were sealed: unless somebody altered digests too, this is a defect of"
+    " das; please report this message"
+)
 
 
 def check_seal(release: Path, said: Statement) -> None:
