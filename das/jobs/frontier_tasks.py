@@ -17,6 +17,7 @@ from das.engine.tasks import Answer, Task
 from das.errors import UserError
 from das.evaluate.protected import UsesAtLevels
 from das.files import atomic, messages
+from das.files.listing import files_below
 from das.files.run import tallies
 from das.files.run.run_directory import read_json, read_text
 from das.jobs.frontier_scoring import GroupScores, measured, part, part_of
@@ -57,8 +58,8 @@ class StudyFolder:
     def is_bare(self) -> bool:
         """Whether there is nothing but what a study writes before its state."""
         own = [self.records, self.spec, self.state] if self.records.exists() else [self.records]
-        there = set(self.root.iterdir()) if self.root.is_dir() else set()
-        return there <= {*own, *map(atomic.draft_of, own)}
+        names = {p.name for p in (*own, *map(atomic.draft_of, own))}
+        return names.issuperset(files_below(self.root))
 
     @property
     def results(self) -> Path:

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from das.errors import ReleaseError
 from das.files import codes as texts
 from das.files import numbers
+from das.files.measurements.nmf import describe
 from das.files.parquet import LOST as _LOST
 from das.files.parquet import batches, metadata, readable
 from das.files.parquet import columns as _columns
 from das.model.codes import Codes, text
+from das.model.schema import Schema
 from das.model.spine import Spine
 
 
@@ -194,3 +196,19 @@ def known_units(
             remedy=_LOST,
         )
     return unit
+
+
+def odd_columns(path: Path, schema: Schema) -> Iterator[tuple[str, str]]:
+    """Queries of a file of measurements of which some row does not say what was asked as
+    :func:`das.files.measurements.nmf.describe` has it, each with such a column.
+    """
+    for group, name in enumerate(names_of(metadata(path), path)):
+        query = schema.query(name.removesuffix("_dpq"))
+        geocodes = _columns(path, ["geocode"], group)["geocode"].combine_chunks()
+        asked = describe(geocodes, name, query, schema)
+        found = _columns(path, list(asked), group)
+        with readable(path):
+            odd = [
+                c for c, w in asked.items() if not found[c].combine_chunks().cast(w.type).equals(w)
+            ]
+        yield from ((query.name, column) for column in odd)

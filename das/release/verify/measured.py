@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from das.accounting.document import ALTERED, NAME, ForeignLine, Line
 from das.errors import ReleaseError
-from das.files.measurements.nmf import describe
-from das.files.measurements.nmf_file import names_of
+from das.files.listing import files_below
+from das.files.measurements.nmf_file import odd_columns
 from das.files.measurements.nmf_reader import NmfReader
-from das.files.parquet import columns, metadata
 from das.files.run import run_directory
 from das.model.budget import ALL
 from das.model.measured_spine import MeasuredSpine
@@ -59,16 +57,10 @@ def check_described(release: Path, universe: Universe) -> None:
     Raises :class:`ReleaseError` at the first difference.
     """
     root = run_directory.nmf_folder(release, universe.name)
-    for path in sorted(root.glob("*.parquet/DPQuery/**/*.parquet")):
-        for group, name in enumerate(names_of(metadata(path), path)):
-            geocodes = columns(path, ["geocode"], group)["geocode"].combine_chunks()
-            query = universe.schema.query(name.removesuffix("_dpq"))
-            asked = describe(geocodes, name, query, universe.schema)
-            found = columns(path, list(asked), group).combine_chunks()
-            for column, want in asked.items():
-                if not pa.array(found[column].to_pylist(), want.type).equals(want):
-                    what = f"{column} is not that of {query.name!r} in every row"
-                    raise ReleaseError(what, where=path, remedy=ALTERED)
+    for path in (root / name for name in files_below(root) if "/DPQuery/" in name):
+        for query, column in odd_columns(path, universe.schema):
+            what = f"{column} is not that of {query!r} in every row"
+            raise ReleaseError(what, where=path, remedy=ALTERED)
 
 
 @dataclass(frozen=True)
