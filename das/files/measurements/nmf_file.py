@@ -199,8 +199,8 @@ def known_units(
 
 
 def odd_columns(path: Path, schema: Schema) -> Iterator[tuple[str, str]]:
-    """Queries of a file of measurements of which some row does not say what was asked as
-    :func:`das.files.measurements.nmf.describe` has it, each with such a column.
+    """Each query with a row that does not say what was asked, and the column that says otherwise
+    than :func:`das.files.measurements.nmf.describe`.
     """
     for group, name in enumerate(names_of(metadata(path), path)):
         query = schema.query(name.removesuffix("_dpq"))
