@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest import mock
 
 from das.files.release import statement
 from das.files.run.run_directory import file_digest
-from das.release.seal import seal
+from das.release import seal as sealing
 from das.spec import load
 
 
 def sealed(release: Path) -> None:
     """Every digest and the page are those of what is there."""
     said = load((release / "spec.toml").read_text(encoding="utf-8"), where="c")
-    seal(release, statement.read(release), said.run.name)
+    with mock.patch.object(sealing, "check_marked"):  # which binds nobody else
+        sealing.seal(release, statement.read(release), said.run.name)
 
 
 def resealed(release: Path) -> None:
