@@ -168,20 +168,26 @@ def main() -> None:
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, before)
                     requests.close()
-                    for fd in (ended, wakes, says, *workers.values()):
-                        os.close(fd)
-                    _serve(does, given)
+                    _serve(does, given, (ended, wakes, says, *workers.values()))
                 workers[pid] = says
-                with suppress(BrokenPipeError):
-                    forkserver.write_signed(says, pid)
+                _say(says, pid)
                 for fd in (does, *given):
                     os.close(fd)
     finally:
-        for pid in workers:
-            os.kill(pid, signal.SIGKILL)
-        for pid in workers:
-            os.waitpid(pid, 0)
+        _kill(workers)
         os._exit(0)  # libraries take their time to end
+
+
+def _kill(workers: Mapping[int, int]) -> None:
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    for pid in workers:
+        os.waitpid(pid, 0)
+
+
+def _say(says: int, number: int) -> None:
+    with suppress(BrokenPipeError):
+        forkserver.write_signed(says, number)
 
 
 def _say_ends(workers: dict[int, int]) -> None:
@@ -189,15 +195,16 @@ def _say_ends(workers: dict[int, int]) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with suppress(BrokenPipeError):
-            forkserver.write_signed(workers[pid], os.waitstatus_to_exitcode(status))
+        _say(workers[pid], os.waitstatus_to_exitcode(status))
         os.close(workers.pop(pid))
 
 
-def _serve(does: int, given: Sequence[int]) -> None:
-    """In a worker: do what it is given, and end."""
+def _serve(does: int, given: Sequence[int], others: Sequence[int]) -> None:
+    """In a worker: close the server's files, do what it is given, and end."""
     code = 1
     try:
+        for fd in others:
+            os.close(fd)
         forkserver._forkserver._inherited_fds = given  # type: ignore[attr-defined]
         code = perform(does, os.dup(does))
     except Exception:
