@@ -34,7 +34,7 @@ from das.model.dhc.household_types import ATTRIBUTE, TYPES, label
 from das.model.dhc.households import TENURE
 from das.model.dhc.persons import RELATIONSHIPS, SEX
 from das.model.histogram import Histogram
-from das.model.not_private import marked
+from das.model.not_private import WARNING, marked
 from das.model.spine import Spine
 from das.release import dhc_files
 from das.release.agreement import agreement_of_counts
@@ -223,7 +223,8 @@ def _write(
     progress: Progress,
 ) -> None:
     private, name = opened.spec.run.private, opened.spec.run.name
-    atomic.write_text(draft / SYNTHETIC, f"{_NOTE}\n")
+    warning = [] if private else [WARNING]
+    atomic.write_text(draft / SYNTHETIC, "\n".join([_NOTE, *warning, ""]))
     progress.stage("files of the link", None)
     codes = opened.spine.codes[-1]
     linked_population.write(draft, linked, codes, csv=options.csv, private=private)

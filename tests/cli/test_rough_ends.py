@@ -63,10 +63,14 @@ def test_nothing_is_written_into_a_release(worlds: Worlds) -> None:
         assert not out.exists()
 
 
-def test_a_text_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_directory, "LONGEST", 1000)
-    with pytest.raises(SpecError, match="more than 1,000 bytes"):
+def test_a_text_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device before it is opened, a file when more than that was read."""
+    with pytest.raises(UserError, match="is a device"):
         run_directory.read_text(Path("/dev/zero"), "configuration")
+    monkeypatch.setattr(run_directory, "LONGEST", 1000)
+    (long := tmp_path / "long").write_text("x" * 1001)
+    with pytest.raises(SpecError, match="more than 1,000 bytes"):
+        run_directory.read_text(long, "configuration")
 
 
 def test_standard_output_that_is_closed_or_full(worlds: Worlds) -> None:

@@ -50,7 +50,7 @@ from das.files.measurements.published_constraints import constraints_of
 from das.files.measurements.published_files import AGAIN, PublishedLevel, first, folders, scan
 from das.files.measurements.published_measured import LevelMeasured, measurements, noted
 from das.files.measurements.published_sums import MeasuredTotals
-from das.files.measurements.published_together import write_margins
+from das.files.measurements.published_together import read_persons, write_margins
 from das.files.measurements.published_tree import spine_of
 from das.files.release import areas as areas_file
 from das.files.release import measured_spine as tree_file
@@ -127,6 +127,8 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
     progress.stage("scan", None)
     _refuse_large(folder)
     schema, levels, seeded = scan(folder)
+    dhc = None if outside.dhc is None else read_persons(outside.dhc, progress)
+    seeded |= dhc is not None and not dhc.private  # then all that rests on both is
     private: Literal[False, "unknown"] = False if seeded else UNKNOWN
     notes = [UNSTATED] if private else []
     levels = whole_levels(levels, notes)
@@ -146,8 +148,8 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
             notes.append(f"nothing is measured at {level.name}")
     notes += _beginning(measured, schema, folder)
     published, tree = _trees(spine, asked, outside)
-    if outside.dhc is not None:
-        private = write_margins(outside.dhc, root, tree, notes, progress) and private
+    if outside.dhc is not None and dhc is not None:
+        write_margins(dhc, outside.dhc, root, tree, notes, progress, private=private)
     nmf.write_constraints(root, schema, spine, constraints, private=private)
     spine_file.write(draft / "spine.parquet", published, private=private)
     tree_file.write(root / tree_file.NAME, tree, published, private=private)

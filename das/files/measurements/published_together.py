@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +28,14 @@ from das.files.measurements.margins import MarginRow
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.measurements.published_answers import PublishedAnswers
 from das.files.measurements.published_branches import ROOT
+from das.files.measurements.published_dhc import PublishedDhc
 from das.files.measurements.published_files import first
 from das.files.measurements.published_sums import MOST
 from das.model.codes import Codes
 from das.model.dhc.margins import MarginOfQuery, finest
 from das.model.dhc.persons import DHCP
 from das.model.measured_spine import MeasuredSpine
-from das.model.not_private import UNSTATED
+from das.model.not_private import UNSTATED, Private
 from das.model.schemas import SCHEMAS
 from das.model.spine import Spine
 
@@ -44,17 +44,12 @@ Ints = NDArray[np.int64]
 SAME = {"US": 0, "State": 3, "County": 8}
 
 
-def write_margins(
-    folder: Path, root: Path, tree: MeasuredSpine, notes: list[str], progress: Progress
-) -> Literal[False, "unknown"]:
-    """Write next to the redistricting measurements of a ``tree``, in ``root``, what the DHC's files
-    under ``folder`` measured of the same units; ``notes`` then says so. Returns whether the DHC's
-    noise was seeded.
+def read_persons(folder: Path, progress: Progress) -> PublishedDhc:
+    """The DHC's files under ``folder``.
 
     Raises:
         UserError: no persons of the DHC.
-        InputError, ReleaseError: as :func:`das.files.measurements.published_dhc.read`; no unit of
-            both; measurements of other persons.
+        InputError, ReleaseError: as :func:`das.files.measurements.published_dhc.read`.
     """
     found = first(folder)
     if found is None or found[0].name != DHCP.name:
@@ -63,7 +58,25 @@ def write_margins(
             where=folder,
             remedy="give --with the folder US_DHCP_PROD of the same states",
         )
-    told = published_dhc.read(folder, progress)
+    return published_dhc.read(folder, progress)
+
+
+def write_margins(
+    told: PublishedDhc,
+    folder: Path,
+    root: Path,
+    tree: MeasuredSpine,
+    notes: list[str],
+    progress: Progress,
+    *,
+    private: Private,
+) -> None:
+    """Write next to the redistricting measurements of a ``tree``, in ``root``, what the DHC's files
+    under ``folder`` measured of the same units; ``notes`` then says so.
+
+    Raises:
+        InputError, ReleaseError: no unit of both; measurements of other persons.
+    """
     answers, rows = told.answers(), list[MarginRow]()
     reader = NmfReader(root, tree.spine, tree.measured)
     notes += [f"DHC: {note}" for note in told.notes if note != UNSTATED]
@@ -75,8 +88,7 @@ def write_margins(
             where=folder,
             remedy="give --with the DHC's files of the same states",
         )
-    margins.write(root / margins.NAME, rows, told.private)
-    return told.private
+    margins.write(root / margins.NAME, rows, private)
 
 
 def _level(

@@ -92,10 +92,10 @@ def _verified(release: Path, other_version: bool) -> Wording:
     check(release)
     wording = Wording(privacy_statement.read_ours(release), other_version)
     of.check_layout(release)
-    check_marks(release, private)
     outside = of.check_content(release, wording)
     _check_again(release, spec, made, wording, outside, of.notes(spec))
     check_seal(release, wording.said)
+    check_marks(release, private)
     check_page(release, wording, spec.run.name)
     if (release / dictionary.NAME).exists():
         of.check_published(release, wording)
