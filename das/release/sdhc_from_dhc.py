@@ -30,6 +30,7 @@ from das.files.run import run_directory
 from das.model.codes import text
 from das.model.dhc.households import DHCH, HISP, RACE, TENURE
 from das.model.dhc.persons import DHCP
+from das.model.not_private import CELL, COLUMN, weakest
 from das.model.schema import Schema
 from das.model.sdhc.measured import FurtherSums
 from das.model.sdhc.sensitivity import untruncated
@@ -142,8 +143,10 @@ def taken(spec: SdhcSpec) -> tuple[SdhcSpec, str]:
             where=folder,
             remedy="leave sdhc.dhc out",
         )
+    private = weakest([spec.run.private, opened.spec.run.private])
+    mark = ([], []) if private else ([COLUMN], [CELL])
     out = StringIO()
-    write_rows(out, [list(COLUMNS), *rows])
+    write_rows(out, [[*COLUMNS, *mark[0]], *([*row, *mark[1]] for row in rows)])
     return spec.amended_by(named(spec)), out.getvalue()
 
 
