@@ -46,7 +46,6 @@ ALLOWED = {
     "das/files/run/ledger.py": {"shard"},  # the key of a line of the ledger
     "docs/measurements.md": {"shard", "shards"},  # both of these
     "das/files/release/fixed_counts.py": {"tied"},  # the name of a file of releases
-    "docs/privacy-statement.md": {"tied"},
     "docs/dhc.md": {"tied"},
     "das/engine/local.py": {"idle"},  # of a worker
 }

@@ -84,7 +84,7 @@ PACKAGED = (
     Step("compare", "estimation.md", "das compare RUN again", {"RUN": "@simulated"}),
     Step("intervals", "intervals.md", "das intervals RUN --workers 2", {"RUN": "@simulated"}),
     Step("default intervals", "README.md", "das intervals RUN", {"RUN": "@half"}),
-    Step("another rule", "intervals.md", "das intervals RUN --rule pratt", {"RUN": "@again"}),
+    Step("another rule", "intervals.md", "das intervals RUN --rule ct", {"RUN": "@again"}),
     Step("sdhc", "sdhc.md", "das run sdhc-2020 --out runs/sdhc", out="runs/sdhc"),
     Step(
         "to a store",
