@@ -228,8 +228,11 @@ def test_tables_of_a_method_are_read_back(tmp_path: Path) -> None:
     assert found.spine.levels == ("US", "State", "County", "Tract", "Block_Group", "Block")
     assert columns.schema == SCHEMA
     again = found.levels["Block"]
-    for name in ("lower", "upper", "value"):
+    for name in ("lower", "value"):
         assert np.array_equal(getattr(again, name), getattr(lines, name))
+    assert np.array_equal(again.upper[shown], lines.upper[shown])
+    total = np.where(shown[:, :1], lines.upper[:, :1], UNBOUNDED)  # every line is a part of it
+    assert (again.upper <= np.where(shown, lines.upper, total)).all()
     assert len(again.price) == 3
     path = tmp_path / "tables" / "Block.csv"
     rows = path.read_text()

@@ -87,7 +87,7 @@ def _kind(path: Path) -> int:
     """
     try:
         return stat.S_IFMT(path.stat().st_mode)
-    except OSError:
+    except (OSError, ValueError):  # a name with a null byte
         return stat.S_IFREG
 
 
