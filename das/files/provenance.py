@@ -19,8 +19,14 @@ from das.model.not_private import COLUMN, UNKNOWN, Private, weakest
 
 _ROOTS = ("", "nmf*/", "release/nmf*/")
 
-#: What the seed of a run cannot undo: its input, and copies of public files as they were given.
-_AS_GIVEN = ("confidential/truth/", "parameters/", "pop-group-totals.txt")
+#: What the seed of a run cannot undo: its input, copies of public files as they were given, and its
+#: place in a register, whose entry says it.
+_AS_GIVEN = (
+    "confidential/truth/",
+    "confidential/register.json",
+    "parameters/",
+    "pop-group-totals.txt",
+)
 #: The mark is within the first bytes of a text: a page has its style before it.
 _HEAD = 1 << 20
 _FORGOTTEN = "the run was seeded, and this file does not say so"
