@@ -72,7 +72,9 @@ def estimate(folder: Path, n: int) -> None:
 WRITERS: dict[str, Callable[[Path, int], object]] = {
     "text": lambda f, n: atomic.write_text(f / "deep" / "a.txt", f"text {n}\n" * 999),
     "json": lambda f, n: atomic.write_json(f / "a.json", {"n": n}),
-    "private": lambda f, n: RunDirectory(f).write_manifest({"n": n}),
+    "private": lambda f, n: RunDirectory(f).write_manifest(
+        {"n": n, "outputs": {}, "private": True}
+    ),
     "rows": lambda f, n: rows_csv.write(f / "a.csv", ["n"], [[n], [n + 1]]),
     "spine": lambda f, n: spine_file.write(
         f / "s.parquet", Spine(("US",), (np.array([str(n)]),), (np.zeros(1, int),))
