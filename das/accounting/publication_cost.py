@@ -103,7 +103,7 @@ class PublicationCost:
 
     @property
     def differing(self) -> Differing:
-        """What is known of all sources together, of Gaussian noise; without :attr:`alone`."""
+        """The cost of all sources of Gaussian noise together, without :attr:`alone`."""
         return combine(self.parts.values())
 
     def to_json(self) -> dict[str, Any]:
