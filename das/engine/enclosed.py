@@ -19,6 +19,7 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +37,7 @@ import numpy as np
 from das.engine.channel import Arrays, Channel
 from das.engine.enclosure import Refusals, enclose
 from das.engine.local import executor
-from das.engine.server import ENVIRONMENT
+from das.engine.server import ENVIRONMENT, SERVER
 from das.engine.tasks import Fault
 from das.engine.workers import load
 from das.errors import UserError
@@ -90,14 +91,18 @@ class EnclosedProcess:
 
     def __init__(self) -> None:
         given = {k: v for k, v in os.environ.items() if k.startswith(_GIVEN)}
+        all_ended, held = os.pipe()  # it and each process that it starts hold the other end
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import main; main()"],
+            [sys.executable, "-c", f"from {__name__} import main; main({held})"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            pass_fds=[held],
             cwd=os.sep,
             env=given | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(_looked_in())},
             start_new_session=True,  # no terminal is its own
         )
+        os.close(held)
+        self._all_ended: int | None = all_ended
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._channel = Channel(self._process.stdout, self._process.stdin)
@@ -151,15 +156,21 @@ class EnclosedProcess:
             ) from None
 
     def end(self) -> None:
-        """End the process, even if it is working, and wait for its end."""
-        if self._process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(0.2)  # whose pipe is gone has ended, and says how
-        self._process.kill()
+        """End the process and all that it has started, even if they are working, and wait for
+        their end."""
+        if self._all_ended is None:
+            return
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.2)  # whose pipe is gone has ended, and says how
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
+        with os.fdopen(self._all_ended, "rb") as all_ended:
+            all_ended.read()
+        self._all_ended = None
 
 
 def _looked_in() -> Iterator[str]:
@@ -217,9 +228,11 @@ def received(array: np.ndarray[Any, np.dtype[np.uint8]]) -> Any:
     return pickle.loads(array.tobytes())
 
 
-def main() -> None:
+def main(held: int) -> None:
     """In the enclosed process: one job after the other. The pipes are its own alone: what a library
-    prints goes to standard error, and no process that it starts inherits them."""
+    prints goes to standard error, and no process that it starts inherits them. Each inherits
+    ``held``, which so is closed when all have ended."""
+    SERVER.held = (held,)
     channel = Channel(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     channel.send({"refused": enclose()})

@@ -61,6 +61,7 @@ class Server:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
+        self.held: Sequence[int] = ()  #: files that the server and its workers keep open
 
     def fork(self, files: Sequence[int]) -> tuple[int, int]:
         """Ask for a worker that has these files. The first pipe says its number and how it ended;
@@ -96,6 +97,7 @@ class Server:
             self._process = subprocess.Popen(
                 [os.fsdecode(get_executable()), *flags, "-c", program],
                 stdin=end.fileno(),
+                pass_fds=self.held,
                 env=os.environ | ENVIRONMENT,
             )
         return self._requests
