@@ -149,12 +149,14 @@ def rule_of(
         tested = counted & (true <= LARGEST)
         for one in replicates:
             of = _classes(one, common)
-            every += np.bincount(of[counted], minlength=len(every))
-            pairs = np.bincount(true[tested] * len(every) + of[tested], minlength=seen.size)
-            seen += pairs.reshape(seen.shape)
-    accepts = np.array([_accepts(row, every, coverage) for row in seen])
-    accepted, least = np.asarray(accepts.any(axis=0)), accepts.argmax(axis=0)
-    largest = LARGEST - accepts[::-1].argmax(axis=0)
+            np.add.at(every, of[counted], 1)
+            np.add.at(seen, (true[tested], of[tested]), 1)
+    there = np.flatnonzero(every)  # few of the classes
+    accepts = np.array([_accepts(row, every[there], coverage) for row in seen[:, there]])
+    least, largest = np.zeros((2, len(every)), dtype=np.int64)
+    accepted = np.zeros(len(every), dtype=bool)
+    accepted[there], least[there] = accepts.any(axis=0), accepts.argmax(axis=0)
+    largest[there] = LARGEST - accepts[::-1].argmax(axis=0)
     mean = (bias[0] / np.maximum(bias[1], 1)).reshape(sizes)
     return TrueValueRule(coverage, least, largest, accepted, common, moved, mean)
 
