@@ -1,4 +1,4 @@
-"""Small worlds for the attacks: a schema of 24 cells, tables that cross some of its attributes, and
+"""Small worlds for the attacks: a schema of 36 cells, tables that cross some of its attributes, and
 brute force over all records that obey what is published."""
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from das.protect.published import UNBOUNDED, WITHHELD
 from das.risk.reconstruction.options import AttackOptions
-from das.risk.reconstruction.prior import dealt
+from das.risk.reconstruction.prior import costs, dealt
 from das.risk.reconstruction.program import solved
 from das.risk.reconstruction.propagation import Propagated, propagated
 from das.risk.reconstruction.reduced import ReducedProgram, UnitLines, largest, reduced
@@ -73,7 +73,7 @@ def joined(
         out |= settled
         every |= settled
         if not settled:
-            return out | _together(open_, rest, every, share, options)
+            return out | _together(a, open_, rest, every, share, options)
 
 
 def _opened(
@@ -132,6 +132,7 @@ def _by_bounds(
 
 
 def _together(
+    a: AttackedTables,
     open_: list[OpenUnit],
     rest: UnitLines,
     guesses: Mapping[int, UnitGuess],
@@ -142,8 +143,8 @@ def _together(
     program = _joint(open_, rest)
     if program.classes > _MOST_CLASSES or not (known := propagated(program)).feasible:
         return {}
-    cost = [-np.log(np.bincount(o.program.of_class, weights=share[o.program.cells])) for o in open_]
-    answer = solved(program, known, np.concatenate(cost), (), options.joint_seconds, options.gap)
+    cost = np.concatenate([costs(a.lines[a.lowest], o.program, share) for o in open_])
+    answer = solved(program, known, cost, (), options.joint_seconds, options.gap)
     if answer.x is None:
         return {}
     ends = np.cumsum([0, *(o.program.classes for o in open_)])

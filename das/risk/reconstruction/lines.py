@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 #: Sums of these over lines, or over cells, are the fingerprint of a set; they stay below 2^63.
-_LARGEST_CODE = 1 << 48
+LARGEST_CODE = 1 << 48
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,8 @@ class AttackLines:
             lines.names,
             _families(matrix, lines.table, schema),
             int(every[0]) if len(every) else -1,
-            rng.integers(1, _LARGEST_CODE, matrix.shape[0]),
-            rng.integers(1, _LARGEST_CODE, matrix.shape[1]),
+            rng.integers(1, LARGEST_CODE, matrix.shape[0]),
+            rng.integers(1, LARGEST_CODE, matrix.shape[1]),
         )
 
     def __len__(self) -> int:

@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.protect.published import WITHHELD
-from das.risk.reconstruction.lines import AttackLines
+from das.risk.reconstruction.lines import LARGEST_CODE, AttackLines
+from das.risk.reconstruction.reduced import ReducedProgram
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _SWEEPS = 30
+#: Costs of records this close are a tie. With both margins of a table known, all records cost alike.
+_TIE = 1e-3
 #: The part of the shares that every possible cell has alike, and records that each line has besides
 #: those published.
 _ALIKE, _MORE = 0.01, 0.01
@@ -77,6 +80,16 @@ def _scale(x: Floats, t: _Fitted) -> None:
     now = np.bincount(line, weights=x[inside], minlength=len(t.wanted))
     wanted = t.wanted if t.complete else t.wanted * (now.sum() / t.wanted.sum())
     x[inside] *= (wanted / np.maximum(now, 1e-300))[line]
+
+
+def costs(lines: AttackLines, program: ReducedProgram, share: Floats) -> Floats:
+    """What a record of each class costs: minus the logarithm of its share, ``(classes,)``.
+
+    A tie is broken by the code of a cell, whatever is published. So of two sets of records, one
+    inside the other, the larger one's cheapest is the smaller one's, too, where it is in it. A line
+    shown or hidden, and the order of the solver, move no tie."""
+    part = np.bincount(program.of_class, weights=share[program.cells], minlength=program.classes)
+    return np.asarray(_TIE * lines.cell_code[program.first] / LARGEST_CODE - np.log(part))
 
 
 def dealt(counts: Ints, of_class: Ints, share: Floats) -> Ints:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from das.risk.reconstruction.lines import AttackLines
 from das.risk.reconstruction.options import AttackOptions
-from das.risk.reconstruction.prior import dealt
+from das.risk.reconstruction.prior import costs, dealt
 from das.risk.reconstruction.program import PriceSteps, ProgramAnswer, solved, steps
 from das.risk.reconstruction.propagation import Propagated, propagated
 from das.risk.reconstruction.reduced import ReducedProgram, UnitLines, reduced
@@ -112,10 +112,10 @@ def _solved(
             AttackStatus.UNIQUE if certain else AttackStatus.SOLVED, known.least, 0.0
         )
     else:
-        cost = -np.log(np.bincount(program.of_class, weights=part, minlength=program.classes))
         prices = _prices(lines, said, program)
         weight = options.prior_weight if prices else 1.0
-        answer = solved(program, known, weight * cost, prices, options.seconds, options.gap)
+        cost = weight * costs(lines, program, share)
+        answer = solved(program, known, cost, prices, options.seconds, options.gap)
     if answer.x is None:
         return UnitGuess(answer.status, _NOTHING, _NOTHING, answer.seconds)
     count = dealt(answer.x, program.of_class, part)
