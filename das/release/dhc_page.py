@@ -138,31 +138,35 @@ def _facts(name: str, privacy: Document | None, private: Private, own_spine: boo
 
 
 def profiles(spine: Spine, counts: DhcCounts) -> PlaceProfiles:
-    """Profiles of the root, and of the units of the level that is shown, the largest first."""
+    """Profiles of the root, and of the units of the level that is shown, the largest first. Without
+    households and units if only persons were counted."""
     root, level = spine.levels[0], shown_level(spine)
-    every = [level] if level != root else []
-    of = {
-        u: Histogram.concatenate([levels[lv] for lv in (root, *every)])
-        for u, levels in counts.items()
-    }
-    names = [name for lv in (root, *every) for name in called(spine, lv)]
+    shown = [root, level] if level != root else [root]
+    of = {u: Histogram.concatenate([levels[lv] for lv in shown]) for u, levels in counts.items()}
+    names = [name for lv in shown for name in called(spine, lv)]
     ages = of["persons"].answer(DHCP.query("sex * age")).reshape(len(names), 2, -1)
     order = np.array(
         [0, *(1 + np.argsort(-ages[1:].sum(axis=(1, 2)), kind="stable"))], dtype=np.int64
     )
+    titles = tuple(names[i] for i in order)
+    away = of["persons"].answer(DHCP.query("relgq_4_groups"))[order, 2:].sum(axis=1)
+    if len(of) == 1:  # persons alone
+        none = np.zeros((len(names), 0), dtype=np.int64)
+        nothing = none.sum(axis=1)
+        return PlaceProfiles(level, titles, ages[order], away, none, (), none, (), nothing, nothing)
     units = of["units"].answer(TENVACGQ.query("detailed"))[order]
-    vacant, away = len(TENURES), TENVACGQ.cells - 24
+    vacant, facilities = len(TENURES), TENVACGQ.cells - 24
     return PlaceProfiles(
         level,
-        tuple(names[i] for i in order),
+        titles,
         ages[order],
-        of["persons"].answer(DHCP.query("relgq_4_groups"))[order, 2:].sum(axis=1),
+        away,
         units[:, :vacant],
         TENURE_WORDS,
         _types(of["households"])[order],
         KINDS,
-        units[:, vacant:away].sum(axis=1),
-        units[:, away:].sum(axis=1),
+        units[:, vacant:facilities].sum(axis=1),
+        units[:, facilities:].sum(axis=1),
     )
 
 

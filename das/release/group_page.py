@@ -1,8 +1,9 @@
-"""``release/report.html`` of the Detailed DHC, from the public files of a release. Nothing here can
-see the truth.
-"""
+"""``release/report.html`` of the Detailed DHC, from the public files of a release: what is
+guaranteed, what was measured, and which tables came from it. Nothing here can see the truth."""
 
 from __future__ import annotations
+
+from markupsafe import Markup
 
 from das.accounting.document import OwnStatement
 from das.detailed.planning import LevelOutlook, outlooks
@@ -12,9 +13,9 @@ from das.model.adaptive import FIRST, ONLY
 from das.release.group_tables import PublishedGroups
 from das.release.groups import OpenedGroups
 from das.report.facts import decimal, group_facts
-from das.report.group_figures import ABSENT, TOTAL, ListedLevel
-from das.report.group_page import groups_html
+from das.report.group_figures import ABSENT, TOTAL, ListedLevel, outcomes
 from das.report.public import PublicFrame
+from das.report.template import public_page
 from das.version import __version__
 
 NAME = "report.html"
@@ -34,7 +35,7 @@ FILES = {
 def write(opened: OpenedGroups, privacy: OwnStatement, published: PublishedGroups) -> None:
     """Write the page into the folder of the tables; ``published`` is what these contain."""
     p = opened.spec.parameters
-    rows = [_listed(opened, o, published) for run in p.runs for o in outlooks(p, run)]
+    levels = [_listed(opened, o, published) for run in p.runs for o in outlooks(p, run)]
     what = (
         f"{p.product.name} by population group ({len(p.iterations.tabulated):,} iterations,"
         f" {len(opened.regions.block):,} blocks)"
@@ -42,7 +43,24 @@ def write(opened: OpenedGroups, privacy: OwnStatement, published: PublishedGroup
     name = opened.spec.run.name
     title = f"{p.product.name} of race and ethnic groups ({SERIES})"
     frame = PublicFrame(name, title, name, __version__, (), listing.listed(opened.folder, FILES))
-    page = groups_html(group_facts(name, what, privacy), frame, rows, published.rows)
+    tables = {
+        t: [lv for lv in levels if lv.table == t] for t in dict.fromkeys(lv.table for lv in levels)
+    }
+    page = public_page(
+        "groups.html",
+        group_facts(name, what, privacy),
+        frame,
+        levels=[],
+        listed=levels,
+        rows=published.rows,
+        privacy_page=True,
+        asked=list(dict.fromkeys(q for lv in levels for q in lv.margins)),
+        tables=tables,
+        figures=[Markup(outcomes(of, table)) for table, of in tables.items()],
+        all_groups=sum(lv.measured for lv in levels),
+        all_published=sum(lv.published for lv in levels),
+        absent=ABSENT,
+    )
     atomic.write_text(opened.folder / NAME, page)
 
 

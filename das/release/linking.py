@@ -43,7 +43,7 @@ from das.release.dhc_replicates import DhcReplicates
 from das.release.link_targets import LinkTargets
 from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
-from das.report.link_page import ShownAverage, ShownHousehold, link_html
+from das.report.template import render
 from das.spec.dhc_parts import LINKED_UNITS, DhcLink
 from das.version import __version__
 
@@ -280,15 +280,28 @@ def _page(
 ) -> str:
     root, lowest = opened.spine.levels[0], opened.spine.levels[-1]
     before, after = ([r for r in rows[x] if r.level == lowest] for x in (BEFORE, AFTER))
-    shown = [
-        ShownAverage(a.statistic, a.group, a.households, a.average, a.error)
-        for a in averages
-        if a.level == root
-    ]
-    spec = opened.spec.run
-    return link_html(
-        spec.name, figures, before, after, shown, examples(linked), private=spec.private
+    shown, spec = [a for a in averages if a.level == root], opened.spec.run
+    return render(
+        "link.html",
+        private=spec.private,
+        name=spec.name,
+        figures=figures,
+        identities=list(zip(before, after, strict=True)),
+        averages=shown,
+        errors=any(a.error is not None for a in shown),
+        examples=examples(linked),
     )
+
+
+@dataclass(frozen=True)
+class ShownHousehold:
+    """A linked household: what its ``type`` says, how many there are ``like`` it, and its
+    ``members`` in words."""
+
+    type: str
+    like: int
+    tenure: str
+    members: tuple[str, ...]
 
 
 def examples(linked: LinkedPopulation) -> list[ShownHousehold]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from markupsafe import Markup
 
 from das import tables
 from das.engine import InProcess, Silent
@@ -32,8 +33,9 @@ from das.release.post import estimate, on_published
 from das.release.replicate_source import ENOUGH, PAGE, IntervalOptions, PublicNoise, ReleaseSource
 from das.release.replicated_counts import ReplicatedCounts
 from das.replicates import ReplicateErrors, ReplicateInterval, interval
+from das.report import lookup
 from das.report.answers import Answers, Shown
-from das.report.interval_page import interval_html
+from das.report.template import render
 from das.tables import Table
 
 ENDS = ("lower", "upper")
@@ -107,14 +109,19 @@ class OwnReplicates(ReleaseSource):
         after = self.opened.after
         held = {u.name: self._held(out, u, asked.count) for u in after.universes}
         published = page.shown(self.opened, {name: found[0] for name, found in held.items()})
-        html = interval_html(
-            with_intervals(self, published, held, asked),
-            after.name,
-            asked.coverage,
-            asked.count,
-            ENOUGH,
-            self.says(asked.rule),
+        shown = with_intervals(self, published, held, asked)
+        html = render(
+            "intervals.html",
+            to_release="../",
             private=after.private,
+            name=after.name,
+            percent=f"{100 * asked.coverage:g}",
+            replicates=asked.count,
+            enough=ENOUGH,
+            says=self.says(asked.rule),
+            areas=[a.kind for a in shown.areas],
+            lookup=Markup(lookup.data(shown, coverage=asked.coverage)),
+            left_out=[lv for lv in shown.spine.levels if lv not in shown.whole],
         )
         return {
             interval_dictionary.NAME: interval_dictionary.text(self, tables, paged=True),

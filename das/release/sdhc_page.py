@@ -1,9 +1,12 @@
-"""``release/report.html`` of the S-DHC, from what a release is known by. Nothing here can see the
-truth."""
+"""``release/report.html`` of the S-DHC, from published values: average household sizes of the nation,
+their intervals, and what stands behind them. Nothing here can see the truth."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
 
 from das.accounting.document import OwnStatement
 from das.files import atomic
@@ -12,9 +15,11 @@ from das.model.sdhc.published import TITLES, CellEstimate
 from das.model.sdhc.sensitivity import PHSAFE, untruncated
 from das.model.sdhc.tables import EXCESS, EXCESS_CHILDREN, ITERATIONS
 from das.release.sdhc import OpenedSdhc
+from das.report.chart import Chart
 from das.report.facts import decimal, group_facts
+from das.report.ink import RULE, Look
 from das.report.public import PublicFrame
-from das.report.sdhc_page import ShownCell, ShownNoise, sdhc_html
+from das.report.template import public_page
 from das.version import __version__
 
 NAME = "report.html"
@@ -25,6 +30,29 @@ FILES = {
     "dictionary.csv": "what every column and code means",
     "ledger.jsonl": "every draw of noise: das account verify computes its cost again",
 }
+
+
+@dataclass(frozen=True)
+class ShownCell:
+    """A cell of the nation: ``value`` with its interval, as numbers."""
+
+    iteration: str
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class ShownNoise:
+    """A query: how many answers of a region it has, and their noise."""
+
+    level: str
+    query: str
+    answers: int
+    cost: str
+    sigma: float
+    margin: int
 
 
 def write(
@@ -42,13 +70,18 @@ def write(
         spec.run.name, title, spec.run.name, __version__, (), listing.listed(opened.folder, FILES)
     )
     shown = {f"{t}: {words}": _cells(found, t) for t, words in TITLES.items()}
-    page = sdhc_html(
+    tables = {title: cells for title, cells in shown.items() if cells}
+    page = public_page(
+        "sdhc.html",
         group_facts(spec.run.name, what, privacy),
         frame,
-        {title: cells for title, cells in shown.items() if cells},
-        _noise(opened),
-        _thresholds(opened, found),
-        rows or measured,
+        levels=[],
+        tables=tables,
+        noise=_noise(opened),
+        thresholds=_thresholds(opened, found),
+        rows=rows or measured,
+        figure=Markup(averages(next(iter(tables.values())))) if tables else None,
+        privacy_page=True,
     )
     atomic.write_text(opened.folder / NAME, page)
 
@@ -94,3 +127,21 @@ def _thresholds(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> str:
             if (c.region, c.cell.table, c.cell.cell) == ("1", table, cell) and c.high is not None:
                 out += f" {who}: {c.low:,.0f} to {c.high:,.0f}."
     return out
+
+
+def averages(cells: Sequence[ShownCell]) -> str:
+    """Average sizes of households by iteration, with their intervals."""
+    shown = [
+        (c.iteration, c.value, c.low, c.high)
+        for c in cells
+        if c.value is not None and c.low is not None and c.high is not None
+    ]
+    chart = Chart(6.4, 1.0 + 0.26 * max(1, len(shown)))
+    for y, (_, value, low, high) in enumerate(shown):
+        chart.rule(y, colour=RULE, width=0.6, z=1)
+        chart.plot((low, high), (y, y), Look("#0072B2", line="-"), "" if y else "90 % interval")
+        chart.plot((value,), (y,), Look("#D55E00", mark="o"), "" if y else "estimate")
+    chart.rows([name for name, *_ in shown])
+    chart.ends_at("persons of a household")
+    chart.finish("Average household size")
+    return chart.svg("averages", "Average household size by race and origin, with 90 % intervals")

@@ -17,7 +17,7 @@ from das.report.chart import Chart
 from das.report.dhc_figures import FEMALE, MALE, steps, symmetric
 from das.report.ink import INK, Look, short
 from das.report.panel import Words
-from das.report.template import environment
+from das.report.template import render
 
 AgeValues = NDArray[np.int64] | NDArray[np.float64]
 #: The first years of classes of five years; the last has no end. Single years up to the last.
@@ -124,9 +124,8 @@ def ages_html(pictures: AgePictures, title: str, *, private: Private) -> str:
         )
         for i in places
     ]
-    page = environment().get_template("ages.html")
-    return page.render(
-        confidential=False,
+    return render(
+        "ages.html",
         private=private,
         title=title,
         pictures=pictures,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from das.model.not_private import COLUMN, Private
 from das.report.ink import INK
 from das.report.printed import STYLE, titled
-from das.report.template import environment, whole
+from das.report.template import render, whole
 
 #: ColorBrewer's Blues and PuOr, which everybody can tell apart; and what has no number.
 BLUES = ("#eff3ff", "#bdd7e7", "#6baed6", "#3182bd", "#08519c")
@@ -191,14 +191,11 @@ def map_page(data: Choropleth) -> str:
     """The map with its numbers, on one page that needs no network."""
     order = np.argsort(-np.abs(np.nan_to_num(data.values, nan=-1)), kind="stable")[:LISTED].tolist()
     rows = [(data.units[i], None if np.isnan(data.values[i]) else data.values[i]) for i in order]
-    return (
-        environment()
-        .get_template("map.html")
-        .render(
-            data=data,
-            private=data.private,
-            rows=rows,
-            more=len(data.units) - len(rows),
-            figure=Markup(_svg(data, alone=False)),
-        )
+    return render(
+        "map.html",
+        data=data,
+        private=data.private,
+        rows=rows,
+        more=len(data.units) - len(rows),
+        figure=Markup(_svg(data, alone=False)),
     )

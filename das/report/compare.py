@@ -15,7 +15,7 @@ from das.report.chart import Chart
 from das.report.figures import BETWEEN, PUBLISHED, SERIES, class_ticks, height_of
 from das.report.ink import Look, short
 from das.report.panel import Words
-from das.report.template import environment
+from das.report.template import render
 
 
 def compare_page(
@@ -34,10 +34,8 @@ def compare_page(
             )
             panels.append((level, Markup(ratios), Markup(biases)))
     table = [r for r in rows if r.bin == "all"]
-    return (
-        environment()
-        .get_template("compare.html")
-        .render(name=name, private=private, panels=panels, rows=table, titles=titles)
+    return render(
+        "compare.html", name=name, private=private, panels=panels, rows=table, titles=titles
     )
 
 

@@ -19,7 +19,7 @@ from das.report.chart import Chart
 from das.report.facts import Facts, titles
 from das.report.figures import SERIES
 from das.report.ink import INK, Look
-from das.report.template import environment
+from das.report.template import render
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,21 +64,18 @@ def dhc_errors_html(
         for u, of in (queries or {}).items()
     }
     beside = [r for r in rows if r.official_mae]
-    return (
-        environment()
-        .get_template("dhc_errors.html")
-        .render(
-            private=facts["private"],
-            facts=facts,
-            summaries=summaries(rows),
-            figures=_tables(rows),
-            picture=Markup(against_official(beside)) if any(r.mae for r in beside) else None,
-            hidden=sum(not r.mae for r in beside),
-            ratio=ratio,
-            odd=[(r, official.IMPOSSIBLE.get((r.condition, r.level))) for r in odd],
-            queries=small,
-            titles={u: titles(SCHEMAS[u], {r.query for r in of}) for u, of in small.items()},
-        )
+    return render(
+        "dhc_errors.html",
+        private=facts["private"],
+        facts=facts,
+        summaries=summaries(rows),
+        figures=_tables(rows),
+        picture=Markup(against_official(beside)) if any(r.mae for r in beside) else None,
+        hidden=sum(not r.mae for r in beside),
+        ratio=ratio,
+        odd=[(r, official.IMPOSSIBLE.get((r.condition, r.level))) for r in odd],
+        queries=small,
+        titles={u: titles(SCHEMAS[u], {r.query for r in of}) for u, of in small.items()},
     )
 
 

@@ -17,7 +17,7 @@ from das.report.aged_places import LISTED, AgedPlace, aged, drawn, share
 from das.report.dhc_places import PlaceProfiles
 from das.report.facts import Facts
 from das.report.public import PublicFrame
-from das.report.template import environment
+from das.report.template import public_page
 
 #: Units with a line in figures, the largest first.
 LINES = 8
@@ -106,37 +106,30 @@ def dhc_html(
     out; ``certificates`` by universe and level; ``householders`` of the root, as persons have them. The same arguments give the same page."""
     listed = lines(places.first(LISTED))
     some = places.first(LINES)
-    return (
-        environment()
-        .get_template("dhc.html")
-        .render(
-            confidential=False,
-            private=facts["private"],
-            facts=facts,
-            frame=frame,
-            levels=levels,
-            privacy_page=privacy_page,
-            noise=noise,
-            root=listed[0],
-            listed=listed,
-            facilities=int(places.facilities[0]),
-            tenure=Markup(
-                dhc_figures.shares(some.names, some.tenure, some.tenure_labels, "Tenure", "tenure")
-            ),
-            types=Markup(
-                dhc_figures.shares(
-                    some.names, some.types, some.type_labels, "Household types", "types"
-                )
-            ),
-            lines_drawn=len(some.names) - 1,
-            odd=odd,
-            lookup=Markup(look_up[0]),
-            left_out=look_up[1],
-            householders=householders,
-            worst={universe: worst(of.values()) for universe, of in certificates.items()},
-            certificates=certificates,
-            **drawn(places),
-        )
+    return public_page(
+        "dhc.html",
+        facts,
+        frame,
+        levels=levels,
+        privacy_page=privacy_page,
+        noise=noise,
+        root=listed[0],
+        listed=listed,
+        facilities=int(places.facilities[0]),
+        tenure=Markup(
+            dhc_figures.shares(some.names, some.tenure, some.tenure_labels, "Tenure", "tenure")
+        ),
+        types=Markup(
+            dhc_figures.shares(some.names, some.types, some.type_labels, "Household types", "types")
+        ),
+        lines_drawn=len(some.names) - 1,
+        odd=odd,
+        lookup=Markup(look_up[0]),
+        left_out=look_up[1],
+        householders=householders,
+        worst={universe: worst(of.values()) for universe, of in certificates.items()},
+        certificates=certificates,
+        **drawn(places),
     )
 
 

@@ -20,7 +20,7 @@ from das.report.frontier_map import (
     shown_settings,
     withheld_figure,
 )
-from das.report.template import environment
+from das.report.template import render
 
 #: The "level" of areas of consecutive lowest places.
 _AREAS = "areas"
@@ -58,26 +58,23 @@ def frontier_page(means: Sequence[FrontierMean], facts: StudyFacts) -> str:
     use = facts.uses[facts.use].lower()
     across = f"mean absolute error: {use}, by {_place(facts.use_level)}"
     levels = [_place(lv) for lv in _levels(settings, facts.use)]
-    return (
-        environment()
-        .get_template("frontier.html")
-        .render(
-            private=True,  # nothing here is for release: the page is confidential
-            facts=facts,
-            settings=settings,
-            map=Markup(risk_utility_map(settings, facts.use, facts.use_level, across)),
-            withheld=Markup(withheld_figure(settings, facts.lowest)),
-            rows=[_row(s, facts) for s in settings],
-            errors=[_errors(s, facts) for s in settings if s.first.tables == PUBLISHED],
-            error_uses=[(name, title, levels) for name, title in facts.uses.items()],
-            biases=_biases(settings, facts),
-            colours=COLOURS,
-            use=use,
-            place=_place(facts.use_level),
-            lowest=_place(facts.lowest),
-            level=_place(facts.level),
-            headline=_headline(settings, facts),
-        )
+    return render(
+        "frontier.html",
+        private=True,  # nothing here is for release: the page is confidential
+        facts=facts,
+        settings=settings,
+        map=Markup(risk_utility_map(settings, facts.use, facts.use_level, across)),
+        withheld=Markup(withheld_figure(settings, facts.lowest)),
+        rows=[_row(s, facts) for s in settings],
+        errors=[_errors(s, facts) for s in settings if s.first.tables == PUBLISHED],
+        error_uses=[(name, title, levels) for name, title in facts.uses.items()],
+        biases=_biases(settings, facts),
+        colours=COLOURS,
+        use=use,
+        place=_place(facts.use_level),
+        lowest=_place(facts.lowest),
+        level=_place(facts.level),
+        headline=_headline(settings, facts),
     )
 
 

@@ -18,7 +18,7 @@ from das.report import across, error_figures, figures, lookup
 from das.report.answers import AnswerKey, Shown
 from das.report.causes import cause, remedy
 from das.report.facts import Facts, titles
-from das.report.template import environment
+from das.report.template import render
 from das.report.worst import Place, places
 
 
@@ -67,8 +67,8 @@ def html(
         for u, s in (schemas or {}).items()
     }
     said = next(iter(words.values()), {})
-    page = environment().get_template("page.html")
-    return page.render(
+    return render(
+        "page.html",
         confidential=True,
         private=facts["private"],
         facts=facts,

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from das.model.not_private import Private
 from das.model.published_rows import PublishedCountRow, PublishedShareRow
-from das.report.template import environment
+from das.report.template import render
 
 #: Places that a page lists, level by level from the upper ones: those of a level that has no room
 #: are in the file of all.
@@ -83,8 +83,6 @@ class PublishedPage:
 
     def html(self, private: Private) -> str:
         """The page. The same values give the same page."""
-        return (
-            environment()
-            .get_template("published.html")
-            .render(page=self, percent=f"{100 * self.coverage:g}", private=private)
+        return render(
+            "published.html", page=self, percent=f"{100 * self.coverage:g}", private=private
         )

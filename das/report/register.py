@@ -20,7 +20,7 @@ from das.report.chart import Chart
 from das.report.figures import PUBLISHED, height_of
 from das.report.ink import INK, Look, short
 from das.report.panel import Words
-from das.report.template import environment
+from das.report.template import render
 
 #: An entry in words, by column.
 RegisterRow = Mapping[str, str]
@@ -110,18 +110,15 @@ def figure_of(value: Fraction) -> str:
 
 def register_page(facts: RegisterFacts, name: str) -> str:
     """One self-contained page."""
-    return (
-        environment()
-        .get_template("register.html")
-        .render(
-            name=name,
-            private=True,
-            facts=facts,
-            spent=figure_of(facts.spent),
-            left=figure_of(facts.left),
-            figures=[Markup(f) for f in (_bars(facts), _curve(facts))] if facts.sums else [],
-            curve=[(decimal(d), e) for d, e in facts.curve],
-        )
+    return render(
+        "register.html",
+        name=name,
+        private=True,
+        facts=facts,
+        spent=figure_of(facts.spent),
+        left=figure_of(facts.left),
+        figures=[Markup(f) for f in (_bars(facts), _curve(facts))] if facts.sums else [],
+        curve=[(decimal(d), e) for d, e in facts.curve],
     )
 
 

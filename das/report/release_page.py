@@ -17,7 +17,7 @@ from das.report import lookup, release_figures
 from das.report.answers import Answers, Shown
 from das.report.facts import Facts, ListedMeasurement
 from das.report.public import PublicFrame
-from das.report.template import environment
+from das.report.template import public_page
 
 #: Places that the page draws, the largest first.
 DRAWN = 10
@@ -42,27 +42,22 @@ def release_html(
     same page."""
     level = _below(shown)
     brief, left_out = lookup.brief(shown, example=(level, _largest(shown, level)))
-    return (
-        environment()
-        .get_template("release.html")
-        .render(
-            confidential=False,
-            private=facts["private"],
-            facts=facts,
-            frame=frame,
-            records=[kind_of(u).records for u in shown.universes],
-            levels=[(lv, shown.spine.units(lv)) for lv in shown.spine.levels],
-            assigned=assigned,
-            privacy_page=privacy_page,
-            worse=worse,
-            prior=prior,
-            largest=_bars(shown, level),
-            sure=[_sure(shown.total(shown.universes[0], lv)) for lv in shown.spine.levels],
-            **_measured(measurements),
-            beside_figures=[Markup(f) for f in release_figures.beside(shown)],
-            lookup=Markup(brief),
-            left_out=left_out,
-        )
+    return public_page(
+        "release.html",
+        facts,
+        frame,
+        records=[kind_of(u).records for u in shown.universes],
+        levels=[(lv, shown.spine.units(lv)) for lv in shown.spine.levels],
+        assigned=assigned,
+        privacy_page=privacy_page,
+        worse=worse,
+        prior=prior,
+        largest=_bars(shown, level),
+        sure=[_sure(shown.total(shown.universes[0], lv)) for lv in shown.spine.levels],
+        **_measured(measurements),
+        beside_figures=[Markup(f) for f in release_figures.beside(shown)],
+        lookup=Markup(brief),
+        left_out=left_out,
     )
 
 

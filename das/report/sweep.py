@@ -20,7 +20,7 @@ from das.model.post_processing import METHODS
 from das.report.chart import Chart
 from das.report.figures import SERIES
 from das.report.ink import Look
-from das.report.template import environment, upward
+from das.report.template import render, upward
 
 #: Drawn where they were measured, one panel for each level.
 QUERIES = ("total", "votingage", "hispanic * cenrace", "votingage * hispanic * race", "detailed")
@@ -60,20 +60,17 @@ def sweep_page(
     stands is marked on the ``axis``. ``statement`` says what all runs together cost."""
     first = next(iter(means.values()))
     budgets = sorted({r.budget for r in first})
-    return (
-        environment()
-        .get_template("sweep.html")
-        .render(
-            name=name,
-            private=statement["private"],
-            currency=axis.currency,
-            axis=axis,
-            sections=[_section(u, rows, axis, budgets) for u, rows in means.items()],
-            budgets=budgets,
-            repeats=max(r.repeats for r in first),
-            statement=statement,
-            together=upward(statement["epsilon"]["zcdp-tight"]) if axis.currency == RHO else None,
-        )
+    return render(
+        "sweep.html",
+        name=name,
+        private=statement["private"],
+        currency=axis.currency,
+        axis=axis,
+        sections=[_section(u, rows, axis, budgets) for u, rows in means.items()],
+        budgets=budgets,
+        repeats=max(r.repeats for r in first),
+        statement=statement,
+        together=upward(statement["epsilon"]["zcdp-tight"]) if axis.currency == RHO else None,
     )
 
 

@@ -18,7 +18,8 @@ from jinja2.bccache import Bucket
 from das.model.kinds import kind_of
 from das.model.labels import level_inside, level_words
 from das.model.not_private import WARNING, WITHOUT
-from das.report.public import in_bytes
+from das.report.facts import Facts
+from das.report.public import PublicFrame, in_bytes
 
 #: How templates are compiled. No filter is applied then: compiled code stays right when the code of
 #: a filter changes.
@@ -79,6 +80,16 @@ def environment(**more: Callable[..., object]) -> jinja2.Environment:
     }
     out.globals |= {"warning": WARNING, "without": WITHOUT}
     return out
+
+
+def render(template: str, *, confidential: bool = False, **values: object) -> str:
+    """A page from its ``template``. The same values give the same page."""
+    return environment().get_template(template).render(confidential=confidential, **values)
+
+
+def public_page(template: str, facts: Facts, frame: PublicFrame, **values: object) -> str:
+    """The page of a release, with its mark. It is as public as the values that it is given."""
+    return render(template, private=facts["private"], facts=facts, frame=frame, **values)
 
 
 def figure(value: float | None) -> str:

@@ -15,10 +15,11 @@ from das.cli import main
 from das.model.areas import Areas
 from das.release import area_page
 from das.release.area_counts import AreaCounts, counts
+from das.release.area_page import WIDE, AreaCell, AreaSection, PlanSummary
 from das.release.area_statistics import statistics, unasked
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.report.area_page import AreaCell, AreaSection, PlanSummary, area_html
+from das.report.template import render
 from tests.worlds import Worlds
 
 
@@ -93,7 +94,16 @@ def test_what_is_wide_outside_exact_or_not_told() -> None:
     ]
     section = AreaSection("Persons", ("a", "b", "c", "d"), (("<b>x</b>", cells),))
     plan = PlanSummary((("x", AreaCell(0)), ("y", AreaCell(0))), False)
-    page = area_html("r", "ward", 1, 0.9, [section], plan, private=True)
+    given = {"name": "r", "kind": "ward", "areas": 1, "coverage": 90.0, "wide": 100 * WIDE}
+    page = render(
+        "areas.html",
+        sections=[section],
+        plan=plan,
+        computed=(),
+        private=True,
+        replicates=0,
+        **given,
+    )
     assert "<b>x</b>" not in page  # names are text
     text = words(page)
     assert "1 of 3 intervals are wide" in text
