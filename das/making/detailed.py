@@ -23,6 +23,7 @@ from das.making.work import (
     MeasuringRecord,
     RunContext,
     RunInput,
+    one_folder,
     worth,
 )
 from das.noise import entropy
@@ -138,13 +139,7 @@ class DetailedMaker:
 
 def folders_of(spec: DetailedFolders, given: RunInput) -> GivenFolders:
     """Where parameters and records are. Raises :class:`UserError` where that is not said."""
-    data = list(given.paths) or [Path(p) for p in spec.data.path]
-    if len(data) != 1:
-        raise UserError(
-            f"{len(data)} folders of records are named",
-            where="data.path",
-            remedy="give one folder as SafeTab takes it: --data FOLDER",
-        )
+    data = one_folder(given.paths, spec.data.path, "folder as SafeTab takes it")
     if not spec.data.parameters:
         raise UserError(
             "no folder of parameters is named",
@@ -152,4 +147,4 @@ def folders_of(spec: DetailedFolders, given: RunInput) -> GivenFolders:
             remedy="name one with config.json and the code tables: --set data.parameters=FOLDER",
         )
     totals = None if spec.data.totals is None else Path(spec.data.totals)
-    return GivenFolders.of(Path(spec.data.parameters), data[0], spec.detailed.product, totals)
+    return GivenFolders.of(Path(spec.data.parameters), data, spec.detailed.product, totals)

@@ -35,6 +35,7 @@ from das.making.work import (
     MeasuringRecord,
     RunContext,
     RunInput,
+    one_folder,
     performed_where_cut,
 )
 from das.noise import entropy
@@ -89,7 +90,9 @@ class DhcMaker:
 
     def read(self, progress: Progress) -> PreparedDhc:
         progress.stage("read", None)
-        data = _folder(self.spec, self._given.paths)
+        data = one_folder(
+            self._given.paths, self.spec.data.path, "folder with persons, households and units"
+        )
         earlier = EarlierRelease.read(_earlier(self.spec), self.spec)
         return prepare(self.spec, data, earlier, progress)
 
@@ -255,17 +258,6 @@ def _beside(errors: dhc_assessment.DhcErrors) -> dict[str, Any]:
         for b in summaries(errors.figures)
     ]
     return {"beside": rows, "beside_title": _BESIDE}
-
-
-def _folder(spec: DhcSpec, paths: Sequence[Path]) -> Path:
-    named = list(paths) or [Path(p) for p in spec.data.path]
-    if len(named) != 1:
-        raise UserError(
-            f"{len(named)} folders of records are named",
-            where="data.path",
-            remedy="give one folder with persons, households and units: --data FOLDER",
-        )
-    return named[0]
 
 
 def _earlier(spec: DhcSpec) -> Path:

@@ -13,9 +13,15 @@ from typing import Any
 
 from das.engine.choice import LOCAL, EngineChoice
 from das.engine.progress import Progress
-from das.errors import UserError
 from das.files.run.run_directory import RunDirectory
-from das.making.work import DerivedOutputs, InputOutlook, MeasuringRecord, RunContext, RunInput
+from das.making.work import (
+    DerivedOutputs,
+    InputOutlook,
+    MeasuringRecord,
+    RunContext,
+    RunInput,
+    one_folder,
+)
 from das.model.sdhc.sensitivity import PHSAFE
 from das.model.sdhc.tables import STATE
 from das.noise import entropy
@@ -33,7 +39,7 @@ class SdhcMaker:
 
     def __init__(self, spec: SdhcSpec, given: RunInput) -> None:
         self.spec = resolved(spec)
-        self._paths = list(given.paths) or [Path(p) for p in spec.data.path]
+        self._paths = given.paths
 
     def begin(
         self, directory: RunDirectory, choice: EngineChoice, stages: Stages, progress: Progress
@@ -43,13 +49,9 @@ class SdhcMaker:
             self.spec = begin(self.spec, self._folder(), directory)
 
     def _folder(self) -> Path:
-        if len(self._paths) != 1:
-            raise UserError(
-                f"{len(self._paths)} folders of records are named",
-                where="data.path",
-                remedy="give one with persons.csv, units.csv and geo.csv: --data FOLDER",
-            )
-        return self._paths[0]
+        return one_folder(
+            self._paths, self.spec.data.path, "with persons.csv, units.csv and geo.csv"
+        )
 
     def check_same(self, directory: RunDirectory) -> None:
         check_same(self.spec, directory)

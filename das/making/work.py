@@ -12,6 +12,7 @@ from das.accounting.document import OwnStatement
 from das.engine.choice import LOCAL, EngineChoice
 from das.engine.progress import Progress
 from das.engine.tasks import Engine
+from das.errors import UserError
 from das.files.release import spine as spine_file
 from das.files.run.run_directory import RunDirectory
 from das.model.redundant import RedundantMeasurements
@@ -74,6 +75,19 @@ class InputOutlook:
     notes: Sequence[str] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     confidential: bool = False
+
+
+def one_folder(given: Sequence[Path], named: Sequence[str], of: str) -> Path:
+    """The folder of records that is ``given``, or else ``named`` by the configuration. Raises
+    :class:`UserError` unless there is one; ``of`` says what it has."""
+    paths = list(given) or [Path(p) for p in named]
+    if len(paths) != 1:
+        raise UserError(
+            f"{len(paths)} folders of records are named",
+            where="data.path",
+            remedy=f"give one {of}: --data FOLDER",
+        )
+    return paths[0]
 
 
 class Maker(Protocol):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from das.engine import Progress, Silent, refuse_within_import
 from das.errors import ReleaseError, UserError
@@ -20,7 +19,7 @@ from das.model.schemas import SCHEMAS
 from das.release.outcome import Outcome
 from das.release.public_counts import PublicCounts
 from das.release.public_published_dhc import PublicPublishedDhc
-from das.release.publications import PublicHalf, publication_of
+from das.release.publications import PublicHalf, Rerun, publication_of
 from das.stages import Stages
 from das.version import __version__
 
@@ -47,15 +46,14 @@ def estimate_from(
         raise ReleaseError(
             "this is no release: it has no spec.toml, and no folders <Level>.parquet",
             where=release,
-            remedy=(
-                "give the folder release/ of a run, or noisy measurement files in the "
-                "Bureau's layout"
-            ),
+            remedy="give the folder release/ of a run, or noisy measurement files in the Bureau's"
+            " layout",
         )
     of = _half(release, outside)
+    _refuse(changes, of)
     directory.create(confidential=False)  # ours from here on: nobody else's is ever deleted
     with directory.whole_or_nothing():
-        made = of.again(release, directory, changes, workers, stages, progress)
+        made = of.again(Rerun(release, directory, changes, workers, stages, progress))
         said: dict[str, object] = {
             "name": made.name,
             "release": str(release.resolve()),
@@ -85,8 +83,8 @@ def _half(release: Path, outside: Outside) -> PublicHalf:
         if outside.dhc is not None and found is not None:
             check_redistricting(found[0].name, release)
         if found is not None and found[0].name == SCHEMAS["dhcp"].name:
-            return cast(PublicHalf, PublicPublishedDhc(outside))
-        return cast(PublicHalf, PublicCounts(outside))
+            return PublicPublishedDhc(outside)
+        return PublicCounts(outside)
     if outside != NOTHING:
         raise UserError(
             "totals, names or other measurements are given, but this is a release, which has its"
@@ -95,3 +93,13 @@ def _half(release: Path, outside: Outside) -> PublicHalf:
             remedy="leave out --totals, --published and --with",
         )
     return publication_of(release)
+
+
+def _refuse(changes: Sequence[str], of: PublicHalf) -> None:
+    """Raises :class:`UserError` for changes of a release whose estimates have none."""
+    if changes and "estimate --set" in of.cannot:
+        raise UserError(
+            f"{changes[0].partition('=')[0]} of a release of {of.title} does not change",
+            where="--set, --method",
+            remedy=of.cannot["estimate --set"],
+        )

@@ -12,7 +12,6 @@ from das.accounting.document import ForeignLine, ForeignStatement, Invariant, Li
 from das.accounting.draws import changed
 from das.accounting.guarantee import guarantee
 from das.accounting.planning import Repricing
-from das.engine import Progress
 from das.engine.choice import EngineChoice
 from das.engine.local import LocalEngine
 from das.errors import InfeasibleError, ReleaseError, SpecError, UserError
@@ -23,7 +22,6 @@ from das.files.release import statement
 from das.files.release.adoption import adopt, check_taken
 from das.files.run import run_directory
 from das.files.run.ledger import digests
-from das.files.run.run_directory import RunDirectory
 from das.files.run.task_store import TaskStore
 from das.model.kinds import PERSONS
 from das.model.ledger import Event
@@ -35,7 +33,7 @@ from das.release import dictionary
 from das.release.estimating import certificates_json, post_process
 from das.release.measured_rows import RowOptions
 from das.release.opened import OpenedRelease, open_release
-from das.release.publications import PlanChoices, Recomputation
+from das.release.publications import PlanChoices, PublicHalf, Recomputation, Rerun
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.wording import Wording
@@ -43,18 +41,16 @@ from das.size import Size, sizes
 from das.spec import RunSpec, Spec, budget_toml
 from das.spec.notes import notes
 from das.spec.redundant import redundant_by_spec, redundant_by_trees
-from das.stages import Stages
 
 #: The parts of a specification that say nothing of what is measured.
 AFTERWARDS = ("estimation", "rounding", "output")
 _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
 
 
-class PublicCounts:
+class PublicCounts(PublicHalf):
     """``outside``: what is known of places besides measurements in the Bureau's layout."""
 
     title = "counts over a tree"
-    cannot: Mapping[str, str] = {}
     optimised_from: Literal["tree", "release"] = "tree"
     needed = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
@@ -194,51 +190,43 @@ class PublicCounts:
 
         check_published(open_release(release), wording)
 
-    def again(
-        self,
-        release: Path,
-        into: RunDirectory,
-        changes: Sequence[str],
-        workers: int,
-        stages: Stages,
-        progress: Progress,
-    ) -> Recomputation:
+    def again(self, rerun: Rerun) -> Recomputation:
         """Estimate again from a release of ours, or from measurements in the Bureau's layout.
         ``changes`` (``dotted.key=value``) change how it is estimated, rounded and written, such as
         ``estimation.method=topdown``; the measurements stay the same."""
         from das.files.measurements import published_layout  # no run needs it
 
-        taken = release
-        if published_layout.is_published(release):
-            with stages("convert"):
-                published_layout.convert(
-                    release, into.release, progress=progress, outside=self.outside
-                )
-            taken = into.release
+        release, into, progress = rerun.release, rerun.into.release, rerun.progress
+        taken = into if published_layout.is_published(release) else release
+        if taken == into:
+            with rerun.stages("convert"):
+                published_layout.convert(release, into, progress=progress, outside=self.outside)
         opened = open_release(taken)
-        opened = opened.changed(_changed(opened.spec, changes))
+        opened = opened.changed(_changed(opened.spec, rerun.changes))
         _check_root(opened, release)
         privacy = statement.read(taken)
         if taken == release:
-            with stages("take over"):
-                adopt(release, into.release)
-                mine = digests(into.release) | {
+            with rerun.stages("take over"):
+                adopt(release, into)
+                mine = digests(into) | {
                     "spec.toml": run_directory.file_digest(release / "spec.toml")
                 }
                 check_taken(release, mine, privacy, opened.after.private)
-        atomic.write_text(into.release / "spec.toml", opened.spec.dump())
-        seal(into.release, privacy, opened.after.name)
-        choice = EngineChoice(workers=workers)
+        atomic.write_text(into / "spec.toml", opened.spec.dump())
+        seal(into, privacy, opened.after.name)
+        choice = EngineChoice(workers=rerun.workers)
         try:
-            with LocalEngine(workers) as engine:
-                made = post_process(into.root, opened.spec, engine, choice, stages, progress)
+            with LocalEngine(rerun.workers) as engine:
+                made = post_process(
+                    rerun.into.root, opened.spec, engine, choice, rerun.stages, progress
+                )
         except InfeasibleError as error:  # what was published contradicts itself
             raise ReleaseError(
                 f"its constraints cannot be met together: {error.what}",
                 where=release,
                 remedy="the release is altered: get it again from where it was published",
             ) from None
-        TaskStore(into.root).remove()
+        TaskStore(rerun.into.root).remove()
         return Recomputation(
             opened.after.name,
             opened.spec.digest,

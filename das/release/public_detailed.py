@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from das.accounting.document import Invariant, Line, Statement
-from das.engine import Progress
 from das.errors import UserError
 from das.files.detailed import parameters
 from das.files.detailed import totals as totals_file
@@ -17,20 +16,16 @@ from das.files.release import statement
 from das.files.release.adoption import adopt, check_taken
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, digests
-from das.files.run.run_directory import RunDirectory
 from das.model.ledger import Event
-from das.model.redundant import RedundantMeasurements
 from das.release import group_page, group_rows
 from das.release.group_tables import publish
 from das.release.groups import PARAMETERS, OpenedGroups, open_groups, write_public
 from das.release.measured_rows import RowOptions
-from das.release.publications import Recomputation, refuse_changes
+from das.release.publications import PublicHalf, Recomputation, Rerun
 from das.release.seal import seal
 from das.release.verify import groups
 from das.release.wording import Wording
-from das.size import Size
 from das.spec import DetailedFolders, DetailedSpec
-from das.stages import Stages
 
 _GROUPS = "it counts race and ethnic groups in regions, not on a tree: no area adds up from them"
 _ERRORS = (
@@ -43,7 +38,7 @@ _PLAN = (
 )
 
 
-class PublicDetailed:
+class PublicDetailed(PublicHalf):
     title = "the Detailed DHC"
     cannot: Mapping[str, str] = {
         "plan --margin": _PLAN,
@@ -82,8 +77,6 @@ class PublicDetailed:
             " measured: write such, and `das run`"
         ),
     }
-    needed: Sequence[str] = ()
-    recounted = ""
 
     def resolved(self, spec: DetailedFolders) -> DetailedSpec:
         if not spec.data.parameters:
@@ -93,12 +86,6 @@ class PublicDetailed:
                 remedy="name one with config.json and the code tables: --set data.parameters=DIR",
             )
         return spec.on(parameters.read(Path(spec.data.parameters), spec.product))
-
-    def outlook(self, spec: DetailedSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
-        return (), ()
-
-    def spare_of(self, release: Path) -> RedundantMeasurements:
-        return ()
 
     def opened(self, release: Path) -> OpenedGroups:
         return open_groups(release)
@@ -116,9 +103,6 @@ class PublicDetailed:
             opened.name: [e for plan in opened.spec.plans for e in opened.events(plan)]
         }
 
-    def notes(self, spec: DetailedSpec) -> tuple[str, ...]:
-        return ()
-
     def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
         groups.check_files(open_groups(release))
         return said.ledger
@@ -132,29 +116,21 @@ class PublicDetailed:
     def check_published(self, release: Path, wording: Wording) -> None:
         """Its tables are sums of the measurements, which are verified."""
 
-    def again(
-        self,
-        release: Path,
-        into: RunDirectory,
-        changes: Sequence[str],
-        workers: int,
-        stages: Stages,
-        progress: Progress,
-    ) -> Recomputation:
+    def again(self, rerun: Rerun) -> Recomputation:
+        release, into = rerun.release, rerun.into.release
         opened, privacy = open_groups(release), statement.read_ours(release)
-        refuse_changes(self, changes)
         totals = None if opened.totals is None else release / totals_file.FILE
-        adopt(release, into.release)
-        write_public(into.release, opened.spec, release / PARAMETERS, opened.regions, totals)
-        check_taken(release, digests(into.release), privacy, opened.spec.run.private)
-        opened = replace(opened, folder=into.release)
-        with stages("tables"):
+        adopt(release, into)
+        write_public(into, opened.spec, release / PARAMETERS, opened.regions, totals)
+        check_taken(release, digests(into), privacy, opened.spec.run.private)
+        opened = replace(opened, folder=into)
+        with rerun.stages("tables"):
             published = publish(opened)
-        with stages.page("report", into.page):
+        with rerun.stages.page("report", rerun.into.page):
             group_page.write(opened, privacy, published)
-        with stages("seal"):
-            files = LedgerFile(into.ledger).entries.files()
-            seal(into.release, privacy, opened.spec.run.name, files)
+        with rerun.stages("seal"):
+            files = LedgerFile(rerun.into.ledger).entries.files()
+            seal(into, privacy, opened.spec.run.name, files)
         return Recomputation(
             opened.spec.run.name,
             opened.spec.digest,

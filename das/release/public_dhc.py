@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from das.accounting.document import Invariant, Line, Statement
-from das.engine import Progress, executor
+from das.engine import executor
 from das.estimate.outer import OuterEstimates
 from das.files.release import fixed_counts, statement
 from das.files.release.adoption import adopt, check_taken
 from das.files.run import run_directory
 from das.files.run.ledger import digests
-from das.files.run.run_directory import RunDirectory
 from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
 from das.model.redundant import RedundantMeasurement, RedundantMeasurements, open_answers
@@ -26,7 +25,7 @@ from das.release.dhc_replicates import DhcReplicates
 from das.release.estimating import certificates_json
 from das.release.linking_a_run import link_run
 from das.release.measured_rows import RowOptions
-from das.release.publications import Recomputation, refuse_changes
+from das.release.publications import PublicHalf, Recomputation, Rerun
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify import dhc
@@ -38,7 +37,6 @@ from das.release.wording import Wording
 from das.size import Size
 from das.spec import DhcSpec
 from das.spec.dhc import DhcUniverse
-from das.stages import Stages
 
 _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
 _SHARES = (
@@ -53,7 +51,7 @@ _AREAS = (
 )
 
 
-class PublicDhc:
+class PublicDhc(PublicHalf):
     title = "the DHC"
     optimised_from: Literal["tree", "release"] = "release"
     cannot: Mapping[str, str] = {
@@ -73,14 +71,8 @@ class PublicDhc:
     needed: Sequence[str] = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
 
-    def resolved(self, spec: DhcSpec) -> DhcSpec:
-        return spec
-
     def outlook(self, spec: DhcSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
         return (), [(u, m) for u in spec.universes for m in _redundant(u, spec)]
-
-    def spare_of(self, release: Path) -> RedundantMeasurements:
-        return ()
 
     def opened(self, release: Path) -> OpenedDhc:
         return open_dhc(release)
@@ -123,27 +115,25 @@ class PublicDhc:
     def check_published(self, release: Path, wording: Wording) -> None:
         check_published_dhc(open_dhc(release), wording)
 
-    def again(
-        self,
-        release: Path,
-        into: RunDirectory,
-        changes: Sequence[str],
-        workers: int,
-        stages: Stages,
-        progress: Progress,
-    ) -> Recomputation:
+    def again(self, rerun: Rerun) -> Recomputation:
+        release, into = rerun.release, rerun.into.release
         opened, privacy = open_dhc(release), statement.read(release)
-        refuse_changes(self, changes)
-        adopt(release, into.release, [SPEC, *(fixed_counts.name(name) for name in opened.fixed)])
-        check_taken(release, digests(into.release), privacy, opened.spec.run.private)
+        adopt(release, into, [SPEC, *(fixed_counts.name(name) for name in opened.fixed)])
+        check_taken(release, digests(into), privacy, opened.spec.run.private)
         name = opened.spec.run.name
-        privacy = seal(into.release, privacy, name)  # the page of the release refers to its page
+        privacy = seal(into, privacy, name)  # the page of the release refers to its page
         done: dict[str, OuterEstimates] = {}
-        with stages("estimate"), executor(workers) as pool:
+        with rerun.stages("estimate"), executor(rerun.workers) as pool:
             for u in opened.spec.universes:
-                done[u.name] = opened.estimate(u, opened.source(u), done, pool, progress)
-        publish(replace(opened, folder=into.release), done, privacy, stages, progress)
-        link_run(into, opened.spec.link, workers=workers, stages=stages, progress=progress)
+                done[u.name] = opened.estimate(u, opened.source(u), done, pool, rerun.progress)
+        publish(replace(opened, folder=into), done, privacy, rerun.stages, rerun.progress)
+        link_run(
+            rerun.into,
+            opened.spec.link,
+            workers=rerun.workers,
+            stages=rerun.stages,
+            progress=rerun.progress,
+        )
         certificates = certificates_json({u: e.certificates for u, e in done.items()})
         said = {"certificates": certificates}
         return Recomputation(

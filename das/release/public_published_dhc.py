@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from das.accounting.document import ALTERED, ForeignLine, ForeignStatement, Invariant, Line
-from das.engine import Progress, executor
+from das.engine import executor
 from das.errors import ReleaseError, UserError
 from das.files.measurements import published_dhc as files
 from das.files.measurements import published_layout
@@ -18,9 +18,7 @@ from das.files.measurements.outside import NOTHING, Outside
 from das.files.release import fixed_counts, statement
 from das.files.release.adoption import adopt
 from das.files.run import run_directory
-from das.files.run.run_directory import RunDirectory
 from das.model.kinds import PERSONS
-from das.model.redundant import RedundantMeasurements
 from das.model.sparse_measurement import SparseSource
 from das.release import on_demand_rows
 from das.release.estimating import certificates_json
@@ -28,7 +26,7 @@ from das.release.measured_rows import RowOptions
 from das.release.persons_publishing import publish
 from das.release.persons_replicates import PersonsReplicates
 from das.release.public_dhc import PublicDhc
-from das.release.publications import Recomputation, refuse_changes
+from das.release.publications import PublicHalf, Recomputation, Rerun
 from das.release.published_dhc import (
     SPEC,
     OpenedPublishedDhc,
@@ -39,10 +37,7 @@ from das.release.published_dhc import (
 from das.release.replicate_source import ReleaseSource
 from das.release.verify.measured import check_queries
 from das.release.wording import Wording
-from das.size import Size
 from das.spec import Specification
-from das.spec.published_dhc import PublishedDhcSpec
-from das.stages import Stages
 
 _ELSEWHERE = (
     "another publisher measured, and states the budget and the guarantee: here are its files alone"
@@ -50,7 +45,7 @@ _ELSEWHERE = (
 _COUNTIES = "its units are those of the files, and not blocks: areas do not add up from them"
 
 
-class PublicPublishedDhc:
+class PublicPublishedDhc(PublicHalf):
     """``outside``: the names of places, which measurement files do not hold."""
 
     title = "the DHC's persons, measured by another publisher"
@@ -62,19 +57,12 @@ class PublicPublishedDhc:
         **{f: PublicDhc.cannot[f] for f in ("estimate --set", "risk", "arrays")},
     }
     needed: Sequence[str] = (SPEC, "spine.parquet")
-    recounted = ""
 
     def __init__(self, outside: Outside = NOTHING) -> None:
         self.outside = outside
 
     def resolved(self, spec: Specification) -> NoReturn:
         raise _measured_elsewhere("a configuration")
-
-    def outlook(self, spec: Any) -> tuple[Sequence[Size], RedundantMeasurements]:
-        return (), ()
-
-    def spare_of(self, release: Path) -> RedundantMeasurements:
-        return ()
 
     def opened(self, release: Path) -> OpenedPublishedDhc:
         return open_published_dhc(release)
@@ -90,9 +78,6 @@ class PublicPublishedDhc:
 
     def planned(self, release: Path) -> NoReturn:
         raise _measured_elsewhere(release)
-
-    def notes(self, spec: PublishedDhcSpec) -> tuple[str, ...]:
-        return ()
 
     def check_measured(self, release: Path, said: Any) -> Sequence[Line | ForeignLine]:
         """The answers that were looked at are of the queries, units and variances that are
@@ -126,22 +111,13 @@ class PublicPublishedDhc:
     def check_published(self, release: Path, wording: Wording) -> None:
         raise _measured_elsewhere(release)
 
-    def again(
-        self,
-        release: Path,
-        into: RunDirectory,
-        changes: Sequence[str],
-        workers: int,
-        stages: Stages,
-        progress: Progress,
-    ) -> Recomputation:
+    def again(self, rerun: Rerun) -> Recomputation:
         """Estimate from published files, or again from a release that was made of them."""
-        refuse_changes(self, changes)
-        opened, source, keep = self._begun(release, into.release, stages, progress)
-        with stages("estimate"), executor(workers) as pool:
-            done, notes = opened.estimate(source, pool, progress)
+        opened, source, keep = self._begun(rerun)
+        with rerun.stages("estimate"), executor(rerun.workers) as pool:
+            done, notes = opened.estimate(source, pool, rerun.progress)
             keep()
-        said = publish(opened, done, notes, stages, progress)
+        said = publish(opened, done, notes, rerun.stages, rerun.progress)
         certificates = certificates_json({PERSONS.name: done.certificates})
         return Recomputation(
             opened.spec.run.name,
@@ -152,18 +128,19 @@ class PublicPublishedDhc:
         )
 
     def _begun(
-        self, release: Path, out: Path, stages: Stages, progress: Progress
+        self, rerun: Rerun
     ) -> tuple[OpenedPublishedDhc, Callable[[int], SparseSource], Callable[[], None]]:
-        """The release ``out`` as far as it is before it is estimated; the source of each of its
+        """The new release as far as it is before it is estimated; the source of each of its
         trees; and what keeps what they were asked."""
+        release, out = rerun.release, rerun.into.release
         if not published_layout.is_published(release):
-            with stages("take over"):
+            with rerun.stages("take over"):
                 adopt(release, out, [SPEC, fixed_counts.name(PERSONS.name)])
                 statement.write(out, statement.read(release))
             opened = open_published_dhc(out)
             return opened, opened.of_tree, _nothing
-        with stages("read"):
-            told = files.read(release, progress)
+        with rerun.stages("read"):
+            told = files.read(release, rerun.progress)
             write_public(out, release.resolve().name or "published", told, self.outside)
         opened = open_published_dhc(out)
         recorded = RecordedAnswers(opened, told.answers())

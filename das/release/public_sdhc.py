@@ -23,7 +23,6 @@ from das.files.run.ledger import LedgerFile, digests
 from das.files.run.run_directory import RunDirectory
 from das.model.ledger import Event
 from das.model.plan import Plan
-from das.model.redundant import RedundantMeasurements
 from das.model.sdhc.measured import FurtherSums
 from das.model.sdhc.sensitivity import PHSAFE
 from das.model.sdhc.tables import answers, columns, queries, query
@@ -31,12 +30,11 @@ from das.model.spelling import named
 from das.model.spelling import product as spelt
 from das.release import sdhc_from_dhc, sdhc_modelled, sdhc_page, sdhc_tables
 from das.release.measured_rows import DRAWN, RowColumns, RowOptions, spread
-from das.release.publications import PlanChoices, Recomputation, refuse_changes
+from das.release.publications import PlanChoices, PublicHalf, Recomputation, Rerun
 from das.release.sdhc import OpenedSdhc, official, open_sdhc, resolved, write_official
 from das.release.seal import seal
 from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
-from das.size import Size
 from das.spec import SdhcSpec
 from das.spec.sdhc import LEVELS
 from das.stages import Stages
@@ -46,7 +44,7 @@ _TABLES = "its tables are in tables/, each with its intervals: read those"
 _PLAN = "margins of error give its budgets, one query at a time: das plan --margin"
 
 
-class PublicSdhc:
+class PublicSdhc(PublicHalf):
     title = "the S-DHC"
     cannot: Mapping[str, str] = {
         "engine": "a nation has 13,000 answers: there is nothing to share out",
@@ -69,14 +67,9 @@ class PublicSdhc:
         "look-up": "its page shows the nation and every state",
         "arrays": "it is made from a folder as PHSafe takes it: write such, and `das run`",
     }
-    needed: Sequence[str] = ()
-    recounted = ""
 
     def resolved(self, spec: SdhcSpec) -> SdhcSpec:
         return resolved(spec)
-
-    def outlook(self, spec: SdhcSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
-        return (), ()
 
     def choices(self, spec: SdhcSpec, universe: str | None) -> PlanChoices:
         (asked,) = spec.universes
@@ -107,9 +100,6 @@ class PublicSdhc:
             notes=lambda plan: sdhc_tables.area_notes(spec, plan),
         )
 
-    def spare_of(self, release: Path) -> RedundantMeasurements:
-        return ()
-
     def opened(self, release: Path) -> OpenedSdhc:
         return open_sdhc(release)
 
@@ -122,9 +112,6 @@ class PublicSdhc:
     def planned(self, release: Path) -> tuple[SdhcSpec, Mapping[str, Sequence[Event]]]:
         opened = open_sdhc(release)
         return opened.spec, {opened.spec.name: opened.events}
-
-    def notes(self, spec: SdhcSpec) -> tuple[str, ...]:
-        return ()
 
     def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
         open_sdhc(release).measured  # noqa: B018  refuses what is not of the plan
@@ -145,22 +132,14 @@ class PublicSdhc:
                     "is not what the measurements give", where=release / name, remedy=ALTERED
                 )
 
-    def again(
-        self,
-        release: Path,
-        into: RunDirectory,
-        changes: Sequence[str],
-        workers: int,
-        stages: Stages,
-        progress: Progress,
-    ) -> Recomputation:
+    def again(self, rerun: Rerun) -> Recomputation:
+        release, into = rerun.release, rerun.into.release
         opened, privacy = open_sdhc(release), statement.read_ours(release)
-        refuse_changes(self, changes)
         opened.measured  # noqa: B018  what is not of the plan is refused before anything is written
-        adopt(release, into.release, [sdhc_from_dhc.NAME] if opened.spec.sdhc.dhc else [])
-        atomic.write_text(into.release / "spec.toml", opened.spec.dump())
-        check_taken(release, digests(into.release), privacy, opened.spec.run.private)
-        rows = publish(into, privacy, stages, progress)
+        adopt(release, into, [sdhc_from_dhc.NAME] if opened.spec.sdhc.dhc else [])
+        atomic.write_text(into / "spec.toml", opened.spec.dump())
+        check_taken(release, digests(into), privacy, opened.spec.run.private)
+        rows = publish(rerun.into, privacy, rerun.stages, rerun.progress)
         run = opened.spec.run
         return Recomputation(run.name, opened.spec.digest, run.private, {"rows": rows}, tables=rows)
 

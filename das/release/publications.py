@@ -7,11 +7,13 @@ asks which publication it has: it asks for the half it needs, or what that half
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, cast
 
 from das.accounting.document import ForeignLine, Invariant, Line, Pure, Zcdp
@@ -80,26 +82,43 @@ class Recomputation:
     cost: Sequence[str] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Rerun:
+    """A second estimate from the measurements of ``release``, ``into`` another folder. ``changes``
+    (``dotted.key=value``) are of the specification."""
+
+    release: Path
+    into: RunDirectory
+    changes: Sequence[str]
+    workers: int
+    stages: Stages
+    progress: Progress
+
+
 class PublicHalf(Protocol):
-    """One publication, as far as its releases go."""
+    """One publication, as far as its releases go. What a subclass does not say is as here; how its
+    releases are verified, each says."""
 
     #: What is published, in words.
     title: str
     #: By feature (:mod:`das.model.features`), why there is none of it; it has all others.
-    cannot: Mapping[str, str]
+    cannot: Mapping[str, str] = MappingProxyType({})
     #: Files without which nothing can be verified.
-    needed: Sequence[str]
+    needed: Sequence[str] = ()
     #: What verifying a release computes again besides its spending; in words.
-    recounted: str
+    recounted: str = ""
 
     def resolved(self, spec: Any) -> Specified:
         """A configuration, with the public files that it names read."""
+        return cast(Specified, spec)
 
     def outlook(self, spec: Any) -> tuple[Sequence[Size], RedundantMeasurements]:
         """By the specification alone, what a run takes, and which of its draws buy nothing."""
+        return (), ()
 
     def spare_of(self, release: Path) -> RedundantMeasurements:
         """Which draws of a run have bought nothing, by the trees that were measured."""
+        return ()
 
     def opened(self, release: Path) -> Any:
         """Open a release. Raises :class:`ReleaseError` or :class:`SpecError` if it is not whole."""
@@ -116,34 +135,30 @@ class PublicHalf(Protocol):
 
     def notes(self, spec: Any) -> tuple[str, ...]:
         """Sentences of the statement that do not follow from its spending."""
+        return ()
 
+    @abstractmethod
     def check_measured(self, release: Path, said: Any) -> Sequence[Line | ForeignLine]:
         """Check the measurements against the statement: of its ledger or, of another publisher's
         measurements, the list of them; returns these lines. Raises :class:`ReleaseError`."""
 
+    @abstractmethod
     def check_layout(self, release: Path) -> None:
         """Check that the folder of the measurements has no unknown file."""
 
+    @abstractmethod
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         """Check the exact counts that are published with the measurements against their sources,
         and return them.
         """
 
+    @abstractmethod
     def check_published(self, release: Path, wording: Wording) -> None:
         """Check that the published files agree with each other."""
 
-    def again(
-        self,
-        release: Path,
-        into: RunDirectory,
-        changes: Sequence[str],
-        workers: int,
-        stages: Stages,
-        progress: Progress,
-    ) -> Recomputation:
-        """Everything after measurement, from the files of ``release`` alone, ``into`` a folder:
-        a whole release.
-        """
+    @abstractmethod
+    def again(self, rerun: Rerun) -> Recomputation:
+        """Everything after measurement, from the files of the release alone: a whole release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,14 +241,4 @@ def require(of: PublicHalf, feature: str, where: object) -> None:
             f"{FEATURES[feature]} is not there for {of.title}",
             where=where,
             remedy=of.cannot[feature],
-        )
-
-
-def refuse_changes(of: PublicHalf, changes: Sequence[str]) -> None:
-    """Raises :class:`UserError` for ``changes`` of a release whose estimates have none."""
-    if changes:
-        raise UserError(
-            f"{changes[0].partition('=')[0]} of a release of {of.title} does not change",
-            where="--set, --method",
-            remedy=of.cannot["estimate --set"],
         )

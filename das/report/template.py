@@ -82,12 +82,12 @@ def environment(**more: Callable[..., object]) -> jinja2.Environment:
     return out
 
 
-def render(template: str, *, confidential: bool = False, **values: object) -> str:
+def render(template: str, *, confidential: bool = False, **values: Any) -> str:
     """A page from its ``template``. The same values give the same page."""
     return environment().get_template(template).render(confidential=confidential, **values)
 
 
-def public_page(template: str, facts: Facts, frame: PublicFrame, **values: object) -> str:
+def public_page(template: str, facts: Facts, frame: PublicFrame, **values: Any) -> str:
     """The page of a release, with its mark. It is as public as the values that it is given."""
     return render(template, private=facts["private"], facts=facts, frame=frame, **values)
 

@@ -6,15 +6,14 @@ import csv
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from das.accounting.document import ALTERED, Invariant, Line, Statement
 from das.errors import ReleaseError
 from das.files.release import statement
-from das.files.run.run_directory import RunDirectory, read_text
+from das.files.run.run_directory import read_text
 from das.model.features import FEATURES
 from das.model.ledger import Event
-from das.release.publications import Recomputation
+from das.release.publications import PublicHalf, Recomputation, Rerun
 from das.release.wording import Wording
 from das.spec.parse import load, of_kind
 from tests.toy.specification import ToySpec
@@ -23,20 +22,10 @@ TABLE = "nmf/Region.parquet/DPQuery/table.csv"
 HAS = ("resume", "sealed", "check", "estimate", "recompute", "store")
 
 
-class PublicToy:
+class PublicToy(PublicHalf):
     title = "the toy publication"
     cannot: Mapping[str, str] = {f: "it is a toy" for f in FEATURES if f not in HAS}
     needed = ("ledger.jsonl", TABLE)
-    recounted = ""
-
-    def resolved(self, spec: ToySpec) -> ToySpec:
-        return spec
-
-    def outlook(self, spec: ToySpec) -> tuple[Sequence[Any], Sequence[Any]]:
-        return (), ()
-
-    def spare_of(self, release: Path) -> Sequence[Any]:
-        return ()
 
     def opened(self, release: Path) -> ToySpec:
         text = read_text(release / "spec.toml", "specification")
@@ -45,9 +34,6 @@ class PublicToy:
     def planned(self, release: Path) -> tuple[ToySpec, Mapping[str, Sequence[Event]]]:
         spec = self.opened(release)
         return spec, {"persons": spec.events}
-
-    def notes(self, spec: ToySpec) -> tuple[str, ...]:
-        return ()
 
     def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
         rows = list(csv.DictReader((release / TABLE).read_text().splitlines()))
@@ -62,7 +48,7 @@ class PublicToy:
 
     def check_published(self, release: Path, wording: Wording) -> None: ...
 
-    def again(self, release: Path, into: RunDirectory, *_: Any) -> Recomputation:
-        shutil.copytree(release, into.release, dirs_exist_ok=True)
-        spec = self.opened(into.release)
-        return Recomputation(spec.run.name, spec.digest, statement.read(release).private)
+    def again(self, rerun: Rerun) -> Recomputation:
+        shutil.copytree(rerun.release, rerun.into.release, dirs_exist_ok=True)
+        spec = self.opened(rerun.into.release)
+        return Recomputation(spec.run.name, spec.digest, statement.read(rerun.release).private)
