@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from das.errors import UserError
 
-#: The most characters of a message, and the most seconds of a case.
-LONGEST, SECONDS = 2000, 60
+#: The most characters of a message; the most seconds of the processor for a case, and how many times
+#: as many on the wall, where others are at work.
+LONGEST, SECONDS, WAITING = 2000, 60, 10
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,17 @@ def _watched(seconds: int = SECONDS) -> Iterator[None]:
     def late(*_: object) -> None:
         raise Slow
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
+    timers = ((signal.SIGPROF, signal.ITIMER_PROF, seconds),)
+    timers += ((signal.SIGALRM, signal.ITIMER_REAL, WAITING * seconds),)
+    before = [signal.signal(number, late) for number, _, _ in timers]
+    for _, timer, most in timers:
+        signal.setitimer(timer, most)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for (number, timer, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
 
 
 def call(work: Callable[[], object], seconds: int = SECONDS) -> Verdict:

@@ -61,6 +61,8 @@ class _Out(_Path):
             refuse_inside_release(found)
         except UserError as error:
             self.fail(str(error), param, ctx)
+        except OSError as error:
+            self.fail(bounded(f"{found}: {error.strerror}", LONGEST["what"]), param, ctx)
         return found
 
 

@@ -63,6 +63,13 @@ def test_nothing_is_written_into_a_release(worlds: Worlds) -> None:
         assert not out.exists()
 
 
+def test_a_name_that_is_too_long_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    done = CliRunner().invoke(named, ["x", "--out", str(tmp_path / ("1" * 4000))])
+    assert done.exit_code == 2
+    assert "File name too long" in done.output
+    assert len(done.output) < 2000
+
+
 def test_a_text_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device before it is opened, a file when more than that was read."""
     with pytest.raises(UserError, match="is a device"):

@@ -107,7 +107,7 @@ def members(path: Path) -> list[Member]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = sorted(i.filename for i in archive.infolist() if not i.is_dir())
-    except zipfile.BadZipFile as e:
+    except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError) as e:
         raise InputError(f"is not a complete zip archive ({e})", where=path, remedy=AGAIN) from None
     except OSError as e:
         raise InputError(f"cannot be read ({e.strerror or e})", where=path) from None

@@ -661,6 +661,17 @@ def test_damaged_archives_are_named(tmp_path: Path) -> None:
     cut[ONE + ".gz"] = cut[ONE + ".gz"][:-20]
     with pytest.raises(InputError, match=r"zz000012010\.pl\.gz: damaged or cut short"):
         read("pl94-2010", [put(tmp_path / "gz", cut)], PL94)
+    at = whole.rindex(b"PK\x01\x02")  # an entry of the list of files
+    name = bytes([0xE6]) + whole[at + 47 :]
+    flags = (int.from_bytes(whole[at + 8 : at + 10], "little") | 0x800).to_bytes(2, "little")
+    odd = whole[: at + 8] + flags + whole[at + 10 : at + 46] + name  # its name is said to be UTF-8
+    newer = (
+        whole[: at + 6] + b"\xff\x00" + whole[at + 8 :]
+    )  # and it to need version 25.5 of the format
+    for bad in (odd, newer):
+        (tmp_path / "zz2010.pl.zip").write_bytes(bad)
+        with pytest.raises(InputError, match="not a complete zip archive"):
+            read("pl94-2010", [tmp_path / "zz2010.pl.zip"], PL94)
 
 
 def test_a_file_that_may_not_be_read_is_named(
