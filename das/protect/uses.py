@@ -7,6 +7,7 @@ no table has such lines, it has a guess alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,6 @@ from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.protect.published import LevelLines
 from das.protect.table_set import TableSet
-from das.tables import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,21 +81,30 @@ class TiledUse(Frozen):
     @staticmethod
     def of(use: TableUse, tables: TableSet, level: str) -> TiledUse:
         """For every column the fewest lines of one table at ``level`` that make it up."""
-        lines, begin = len(tables.lines(level)), 0
-        best: list[NDArray[np.int64] | None] = [None] * len(use.labels)
-        size = np.asarray(use.matrix.sum(axis=1)).ravel()
-        for found in tables.tables[level]:
-            mine = _tiles(found, use.matrix, size)
-            for j, rows in enumerate(mine):
-                known = best[j]
-                if rows is not None and (known is None or len(rows) < len(known)):
-                    best[j] = rows + begin
-            begin += len(found.columns)
-        column = np.repeat(np.arange(len(best)), [0 if b is None else len(b) for b in best])
-        line = np.concatenate([np.zeros(0, dtype=np.int64), *(b for b in best if b is not None)])
+        of_level = tables.lines(level)
+        lines, table = of_level.matrix, of_level.table.tolist()
+        width, size = (np.asarray(m.sum(axis=1)).ravel() for m in (lines, use.matrix))
+        common = sparse.csr_array(use.matrix @ lines.T)  # cells in common, (columns, lines)
+        common.sort_indices()
+        column, within = common.nonzero()
+        inside = common.data == width[within]
+        column, within = column[inside], within[inside]
+        ends = np.searchsorted(column, np.arange(len(size) + 1))
+        of_cells = np.split(lines.indices, lines.indptr[1:-1])
+        best: list[list[int]] = []
+        for j, cells in enumerate(size.tolist()):
+            mine = within[ends[j] : ends[j + 1]]
+            mine = mine[np.argsort(-width[mine], kind="stable")].tolist()
+            by_table: dict[int, list[int]] = {}
+            for i in mine:
+                by_table.setdefault(table[i], []).append(i)
+            found = (_tiling(some, cells, of_cells) for _, some in sorted(by_table.items()))
+            best.append(min((f for f in found if f), key=len, default=[]))
+        column = np.repeat(np.arange(len(best)), [len(b) for b in best])
+        line = np.array([i for b in best for i in b], dtype=np.int64)
         ones = np.ones(len(line), dtype=np.int64)
-        matrix = sparse.csr_array((ones, (column, line)), shape=(len(best), lines))
-        return TiledUse(use, matrix, np.array([b is not None for b in best]))
+        matrix = sparse.csr_array((ones, (column, line)), shape=(len(best), len(width)))
+        return TiledUse(use, matrix, np.array([bool(b) for b in best]) | (size == 0))
 
     def estimate(
         self, lines: LevelLines, guessed_lines: NDArray[np.int64], guessed: NDArray[np.int64]
@@ -110,22 +119,13 @@ class TiledUse(Frozen):
         return np.where(self.tiled, summed, guessed), self.tiled & (whole == 0)
 
 
-def _tiles(
-    table: Table, columns: sparse.csr_array, size: NDArray[np.int64]
-) -> list[NDArray[np.int64] | None]:
-    """For each column the lines of a table that make it up, the largest first; ``None`` where they
-    do not."""
-    masks = sparse.csr_array(table.masks).astype(np.int64)
-    width = np.asarray(masks.sum(axis=1)).ravel()
-    inside = (masks @ columns.T).toarray()  # (lines, columns)
-    out: list[NDArray[np.int64] | None] = []
-    for j, wanted in enumerate(size.tolist()):
-        rows = np.flatnonzero((inside[:, j] == width) & (width > 0))
-        chosen, covered = [], np.zeros(masks.shape[1], dtype=bool)
-        for i in rows[np.argsort(-width[rows], kind="stable")].tolist():
-            cells = masks.indices[masks.indptr[i] : masks.indptr[i + 1]]
-            if not covered[cells].any():
-                covered[cells] = True
-                chosen.append(i)
-        out.append(np.array(sorted(chosen)) if covered.sum() == wanted else None)
-    return out
+def _tiling(lines: list[int], size: int, of_cells: Sequence[NDArray[np.int32]]) -> list[int] | None:
+    """Of lines of one table, the largest first, those that together have ``size`` cells without
+    overlap: each that fits beside those before it."""
+    chosen, covered = [], set[int]()
+    for i in lines:
+        cells = of_cells[i].tolist()
+        if covered.isdisjoint(cells):
+            covered.update(cells)
+            chosen.append(i)
+    return sorted(chosen) if len(covered) == size else None

@@ -74,6 +74,22 @@ def test_a_use_is_made_of_the_fewest_lines_of_one_table() -> None:
     assert not lines_of("sex * origin")[0].tiled.any()  # crossed nowhere
 
 
+@pytest.mark.parametrize("use", ["sex * age", "hispanic * cenrace"])
+def test_the_lines_of_a_use_have_its_cells_once_and_are_of_one_table(use: str) -> None:
+    """And where it has none, no table's lines within it add up to it."""
+    tables = named_set("sf1-2010", ["Block"])
+    lines, found = tables.lines("Block"), TableUse.of_query("u", "", tables.schema, use)
+    cells, tiled = lines.matrix.toarray(), TiledUse.of(found, tables, "Block")
+    for wanted, mine, made in zip(
+        found.matrix.toarray(), tiled.tiles.toarray() > 0, tiled.tiled, strict=True
+    ):
+        inside = (cells <= wanted).all(axis=1)
+        sums = [cells[inside & (lines.table == t)].sum(axis=0) for t in set(lines.table[inside])]
+        assert np.array_equal(cells[mine].sum(axis=0), wanted) == made
+        assert len(set(lines.table[mine])) == made
+        assert made or not any(np.array_equal(total, wanted) for total in sums)
+
+
 def test_a_guess_stands_in_for_a_line_that_is_withheld() -> None:
     sex, lines, _ = lines_of("sex")
     hidden = int(sex.tiles.indices[0])
