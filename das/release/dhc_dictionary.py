@@ -6,32 +6,23 @@ specification, not of any count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from das.files import atomic
-from das.files.release import areas, fixed_counts
+from das.files.release import fixed_counts
 from das.model.dhc import unit_records
 from das.model.dhc.microdata import person_form
 from das.release import dictionary
 from das.release.dhc import OpenedDhc
 from das.release.dhc_files import PUBLISHED, tables_of
-from das.release.dictionary import NAME, NMF, DictionaryLine
+from das.release.dictionary import NAME, NMF, DictionaryLine, of_file, of_files, of_universe
 from das.spec.dhc import DhcUniverse
 
 #: Of every release, those that this has, too.
 FILES = {
     name: says
-    for name, says in dictionary.FILES
-    if name
-    in (
-        "spec.toml",
-        "privacy.json",
-        "privacy.html",
-        "ledger.jsonl",
-        "spine.parquet",
-        areas.NAME,
-        NAME,
-    )
+    for name, says in dictionary.FILES.items()
+    if name not in ("report.html", "worse-than-measured.json")
 } | {"report.html": "the counts at a glance, how they were made, and what to be careful about"}
 #: How a reader calls the records of each universe.
 RECORDS = {
@@ -46,9 +37,8 @@ MICRODATA = {
 }
 #: Columns of the measurements on demand, except those of the attributes.
 ON_DEMAND = {name: NMF[name] for name in ("geocode", "query_name", "query_shape", "variance")} | {
-    "cell": (
-        "which answers were measured on demand, a list of their numbers in C order, from 0 (measurements)"
-    ),
+    "cell": "which answers were measured on demand, a list of their numbers in C order, from 0"
+    " (measurements)",
     "value": "these answers, a list as long; of a constraint all of them, in C order",
 }
 #: For units. Housing units and facilities are published exactly, in files of their own.
@@ -74,30 +64,19 @@ def write(opened: OpenedDhc) -> None:
 def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
     """The lines."""
     spine, out, private = opened.spine, opened.spec.output, opened.spec.run.private
-    files = list(FILES.items())
-    if opened.spec.estimation.prior != "none":
-        files.append(dictionary.PRIOR)
-    for name, says in files:
-        yield DictionaryLine("", "file", name, "", "", says)
-    yield from dictionary.of_tree(spine)
-    yield from dictionary.of_areas()
+    files = FILES if opened.spec.estimation.prior == "none" else FILES | dictionary.PRIOR
+    tree, off_tree = dictionary.of_tree(spine), dictionary.of_areas()
+    yield from of_universe("", of_files(files), tree, off_tree)
     for u in opened.spec.universes:
-        schema = PUBLISHED[u.name]().schema
-        yield from _lines(u.name, dictionary.of_schema(schema))
+        schema, records = PUBLISHED[u.name]().schema, RECORDS[u.name]
+        parts = [dictionary.of_schema(schema)]
         if u.name in MICRODATA:
-            records, form = MICRODATA[u.name]
-            yield from _lines(
-                u.name, dictionary.of_microdata(form(), schema, u.name, records, spine, out.csv)
-            )
+            rows, form = MICRODATA[u.name]
+            parts.append(dictionary.of_microdata(form(), schema, u.name, rows, spine, out.csv))
         if out.tables:
-            yield from _lines(
-                u.name, dictionary.of_tables(tables_of(u.name), RECORDS[u.name], spine, {}, private)
-            )
-        yield from _lines(u.name, measurements(u, not opened.tree(u).is_published))
-
-
-def _lines(universe: str, parts: Iterable[dictionary.LineParts]) -> Iterator[DictionaryLine]:
-    return (DictionaryLine(universe, *line) for line in parts)
+            parts.append(dictionary.of_tables(tables_of(u.name), records, spine, {}, private))
+        parts.append(measurements(u, not opened.tree(u).is_published))
+        yield from of_universe(u.name, *parts)
 
 
 def measurements(u: DhcUniverse, own_spine: bool = False) -> Iterator[dictionary.LineParts]:
@@ -105,26 +84,17 @@ def measurements(u: DhcUniverse, own_spine: bool = False) -> Iterator[dictionary
     held fixed."""
     for query in (q for p in u.strategy.outer for q in p.queries):
         yield "query", "", "", query, u.schema.query(query).title
-    file, what = (
-        f"{u.kind.file('nmf')}/*.parquet",
-        (
-            f"noisy measurements of {RECORDS[u.name]}: of all that was drawn the answers that were"
-            " looked at"
-        ),
-    )
-    yield "file", file, "", "", what + (", and what is published exactly" if u.exact else "")
+    file, records = f"{u.kind.file('nmf')}/*.parquet", RECORDS[u.name]
+    says = f"noisy measurements of {records}: of all that was drawn the answers that were looked at"
+    yield from of_files({file: says + (", and what is published exactly" if u.exact else "")})
     code = dictionary.measured_code(u.kind, own_spine)
     columns = ON_DEMAND | (EXACT if u.exact else {}) | code
     yield from dictionary.of_answers(file, u.schema, columns)
     if own_spine:
-        yield from dictionary.of_measured_tree(u.kind, RECORDS[u.name])
+        yield from dictionary.of_measured_tree(u.kind, records)
     if u.rests_on is None:
-        file, what = (
-            fixed_counts.name(u.name),
-            (
-                f"counts of the lowest units that {RECORDS[u.name]} have exactly: answers to"
-                f" {u.fixed_query}; 0 where there is no row"
-            ),
+        says = (
+            f"counts of the lowest units that {records} have exactly: answers to"
+            f" {u.fixed_query}; 0 where there is no row"
         )
-        yield "file", file, "", "", what
-        yield from (("column", file, name, "", says) for name, says in FIXED.items())
+        yield from of_file(fixed_counts.name(u.name), says, FIXED)

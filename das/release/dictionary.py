@@ -36,42 +36,25 @@ from das.tables import Table
 from das.tables import of as tables_of
 
 NAME = "dictionary.csv"
-FILES = (
-    ("spec.toml", "the configuration, with every default written out"),
-    ("privacy.json", "the privacy statement, for programs"),
-    ("privacy.html", "the privacy statement, for people"),
-    (
-        "ledger.jsonl",
-        (
-            "one line for every draw of noise, written before it was made, and for every part that"
-            " was measured (not of another publisher's)"
-        ),
-    ),
-    (
-        "report.html",
-        "look up a place: its published counts, its noisy measurements, and their intervals",
-    ),
-    (
-        "worse-than-measured.json",
-        "measured queries whose published counts are further off than their noise explains",
-    ),
-    (NAME, f"this file; {csv_text.SAYS}"),
-    ("spine.parquet", "the tree of places, root first"),
-    (
-        areas.NAME,
-        (
-            "the areas off the tree that the input knew, with the units of the lowest level in"
-            " each; if any"
-        ),
-    ),
-)
-PRIOR = (
-    prior_document.NAME,
-    (
-        "what was assumed about the lowest units besides their measurements, and from how many"
-        " noisy answers it was estimated"
-    ),
-)
+FILES = {
+    "spec.toml": "the configuration, with every default written out",
+    "privacy.json": "the privacy statement, for programs",
+    "privacy.html": "the privacy statement, for people",
+    "ledger.jsonl": "one line for every draw of noise, written before it was made, and for every part"
+    " that was measured (not of another publisher's)",
+    "report.html": "look up a place: its published counts, its noisy measurements, and their"
+    " intervals",
+    "worse-than-measured.json": "measured queries whose published counts are further off than their"
+    " noise explains",
+    NAME: f"this file; {csv_text.SAYS}",
+    "spine.parquet": "the tree of places, root first",
+    areas.NAME: "the areas off the tree that the input knew, with the units of the lowest level in"
+    " each; if any",
+}
+PRIOR = {
+    prior_document.NAME: "what was assumed about the lowest units besides their measurements, and"
+    " from how many noisy answers it was estimated"
+}
 SPINE = (
     "level of the tree",
     "code of the unit, unique in its level",
@@ -99,16 +82,14 @@ ROOT = "; empty for a root above all places, such as the nation"
 NMF = {
     "geocode": f"{CODE}{ROOT}",
     "query_name": "what was asked, followed by _dpq (a measurement) or _con (a constraint)",
-    "query_shape": (
-        "number of groups along each attribute, in their order; 1 where it is summed out"
-    ),
+    "query_shape": "number of groups along each attribute, in their order; 1 where it is summed out",
     "value": "the answers, a list in C order: groups of the last attribute follow each other first",
     "variance": "variance of the noise of each answer (measurements)",
     "sign": "relation of the count to the value (constraints)",
 }
 #: Of what is of the units that were measured, where they are not the published ones.
 MEASURED_UNITS = ", of the units that were measured"
-AXES = (("*", "summed out"), (DETAILED, "every attribute by all its levels, in their order"))
+AXES = {"*": "summed out", DETAILED: "every attribute by all its levels, in their order"}
 
 
 @dataclass(frozen=True)
@@ -148,10 +129,8 @@ def entries(
 ) -> list[DictionaryLine]:
     """Every line of the dictionary of a release. ``own_spine``: the universes whose measured tree
     has a file of its own."""
-    files = FILES if after.prior == "none" else (*FILES, PRIOR)
-    out = [DictionaryLine("", "file", name, "", "", says) for name, says in files]
-    out += of_tree(spine)
-    out += of_areas()
+    files = FILES if after.prior == "none" else FILES | PRIOR
+    out = [*of_universe("", of_files(files), of_tree(spine), of_areas())]
     for u in after.universes:
         made_up = assigned.get(u.name, {})
         parts = [_attributes(u), _measurements(u, u.name in own_spine), _microdata(u, spine, after)]
@@ -159,25 +138,49 @@ def entries(
             parts.append(_estimates(u, u.name in own_spine))
         if after.tables:
             parts.append(of_tables(tables_of(u, made_up), u.records, spine, made_up, after.private))
-        out += [DictionaryLine(u.name, *line) for part in parts for line in part]
+        out += of_universe(u.name, *parts)
     return out
 
 
 LineParts = tuple[str, str, str, str, str]
 
 
-def of_tree(spine: Spine) -> Iterator[DictionaryLine]:
+def of_universe(name: str, *parts: Iterable[LineParts]) -> Iterator[DictionaryLine]:
+    """Lines of a universe, or of none."""
+    return (DictionaryLine(name, *line) for part in parts for line in part)
+
+
+def of_files(says: Mapping[str, str]) -> Iterator[LineParts]:
+    """A line for each file."""
+    return (("file", file, "", "", text) for file, text in says.items())
+
+
+def of_file(file: str, says: str, columns: Mapping[str, str]) -> Iterator[LineParts]:
+    """A line for a file, and one for each of its columns."""
+    return chain(of_files({file: says}), of_columns(file, columns))
+
+
+def of_columns(file: str, says: Mapping[str, str]) -> Iterator[LineParts]:
+    """A line for each column of a file."""
+    return (("column", file, column, "", text) for column, text in says.items())
+
+
+def of_codes(
+    file: str, column: str, codes: Iterable[str], labels: Iterable[str]
+) -> Iterator[LineParts]:
+    """A line for each code in a column of a file."""
+    return (("code", file, column, *each) for each in zip(codes, labels, strict=True))
+
+
+def of_tree(spine: Spine) -> Iterator[LineParts]:
     """Lines for ``spine.parquet``: its columns, and the levels in it."""
-    for column, says in zip(spine_file.COLUMNS, SPINE, strict=True):
-        yield DictionaryLine("", "column", "spine.parquet", column, "", says)
-    for level in spine.levels:
-        yield DictionaryLine("", "code", "spine.parquet", "level", level, level_words(level))
+    yield from of_columns("spine.parquet", dict(zip(spine_file.COLUMNS, SPINE, strict=True)))
+    yield from of_codes("spine.parquet", "level", spine.levels, map(level_words, spine.levels))
 
 
-def of_areas() -> Iterator[DictionaryLine]:
+def of_areas() -> Iterator[LineParts]:
     """Lines for the columns of ``areas.parquet``."""
-    for column, says in zip(areas.COLUMNS, AREAS, strict=True):
-        yield DictionaryLine("", "column", areas.NAME, column, "", says)
+    return of_columns(areas.NAME, dict(zip(areas.COLUMNS, AREAS, strict=True)))
 
 
 def _attributes(u: Universe) -> Iterator[LineParts]:
@@ -190,27 +193,16 @@ def of_schema(schema: Schema) -> Iterator[LineParts]:
     """Lines for attributes with their levels, and for groupings with their groups."""
     for a in schema.attributes:
         yield "attribute", "", a.name, "", a.title
-        yield from (
-            ("level", "", a.name, code, label)
-            for code, label in zip(a.levels, a.labels, strict=True)
-        )
+        yield from (("level", "", a.name, *x) for x in zip(a.levels, a.labels, strict=True))
     for g in schema.recodes:
         yield "grouping", "", g.name, "", f"{g.title} (a coarser view of {g.attribute})"
-        yield from (
-            ("group", "", g.name, code, label)
-            for code, label in zip(g.groups, g.labels, strict=True)
-        )
+        yield from (("group", "", g.name, *x) for x in zip(g.groups, g.labels, strict=True))
 
 
 def _measurements(u: Universe, own_spine: bool) -> Iterator[LineParts]:
     file = f"{u.kind.file('nmf')}/*.parquet"
-    yield (
-        "file",
-        file,
-        "",
-        "",
-        f"noisy measurements of {u.records}, and what is published exactly of them",
-    )
+    says = f"noisy measurements of {u.records}, and what is published exactly of them"
+    yield from of_files({file: says})
     yield from of_answers(file, u.schema, NMF | measured_code(u.kind, own_spine))
     if own_spine:
         yield from of_measured_tree(u.kind, u.records)
@@ -220,9 +212,8 @@ def of_measured_tree(kind: RecordKind, records: str) -> Iterator[LineParts]:
     """Lines for the file of a measured tree that is not the published one: its columns."""
     tree = _tree(kind)
     says = f"the tree that {records} were measured over, whose codes the measurements have"
-    yield "file", tree, "", "", says
     columns = zip((*spine_file.COLUMNS, *measured_spine.COLUMNS), (*SPINE, *MEASURED), strict=True)
-    yield from (("column", tree, c, "", says) for c, says in columns)
+    return of_file(tree, says, dict(columns))
 
 
 def _tree(kind: RecordKind) -> str:
@@ -236,15 +227,9 @@ def measured_code(kind: RecordKind, own_spine: bool) -> dict[str, str]:
 
 def _estimates(u: Universe, own_spine: bool) -> Iterator[LineParts]:
     file = f"{u.kind.file('estimates')}/*.parquet"
-    yield (
-        "file",
-        file,
-        "",
-        "",
-        (
-            f"unbiased estimates of {u.records} from all measurements"
-            f" together{MEASURED_UNITS if own_spine else ''}"
-        ),
+    whose = MEASURED_UNITS if own_spine else ""
+    yield from of_files(
+        {file: f"unbiased estimates of {u.records} from all measurements together{whose}"}
     )
     code = measured_code(u.kind, own_spine)
     said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")} | code
@@ -256,12 +241,12 @@ def _estimates(u: Universe, own_spine: bool) -> Iterator[LineParts]:
 def of_answers(file: str, schema: Schema, columns: Mapping[str, str]) -> Iterator[LineParts]:
     """Lines for files of answers to queries: their columns, and how attributes are grouped in
     them."""
-    yield from (("column", file, name, "", says) for name, says in columns.items())
+    yield from of_columns(file, columns)
     for a in schema.attributes:
         yield "column", file, a.name, "", f"how {a.title} is grouped"
-        views = [(g.name, g.title) for g in schema.recodes if g.attribute == a.name]
-        own = (a.name, "every level by itself, in their order")
-        yield from (("code", file, a.name, code, says) for code, says in (*AXES, own, *views))
+        views = {g.name: g.title for g in schema.recodes if g.attribute == a.name}
+        every = AXES | {a.name: "every level by itself, in their order"} | views
+        yield from of_codes(file, a.name, every, every.values())
 
 
 def _microdata(u: Universe, spine: Spine, after: PostProcessing) -> Iterator[LineParts]:
@@ -275,21 +260,15 @@ def of_microdata(
     plan, says = layout(form, spine.codes[-1], ""), {**SAYS, **form.says}
     coded = {c.name: c for c in plan.columns}
     for file in (f"microdata/{folder}/*.parquet", *([f"microdata/{folder}.csv"] if csv else [])):
-        yield "file", file, "", "", f"one row for each record of {records}"
+        yield from of_files({file: f"one row for each record of {records}"})
         for name in plan.order:
             column = coded.get(name)
             attribute = column and column.decodes
-            yield (
-                "column",
-                file,
-                name,
-                "",
-                schema.attribute(attribute).title if attribute else says[name],
-            )
+            title = schema.attribute(attribute).title if attribute else says[name]
+            yield "column", file, name, "", title
             if column:
-                yield from (
-                    ("code", file, name, code, x) for code, x in column.meaning(schema).items()
-                )
+                meaning = column.meaning(schema)
+                yield from of_codes(file, name, meaning, meaning.values())
 
 
 def of_tables(
@@ -305,18 +284,9 @@ def of_tables(
     places = {c for level in spine.levels for c in identifiers(spine, level)}
     for table in tables:
         file = f"tables/{table.name}_*.csv"
-        yield (
-            "file",
-            file,
-            "",
-            "",
-            f"{table.name}: {table.title} ({records}), one row for each unit of a level",
-        )
-        yield "column", file, GEOCODE, "", CODE
-        yield from (("column", file, c, "", says) for c, says in PLACES.items() if c in places)
-        yield from (
-            ("column", file, f, "", x) for f, x in zip(table.columns, table.labels, strict=True)
-        )
+        says = f"{table.name}: {table.title} ({records}), one row for each unit of a level"
+        named = {GEOCODE: CODE} | {c: text for c, text in PLACES.items() if c in places}
+        yield from of_file(file, says, named | dict(zip(table.columns, table.labels, strict=True)))
         yield from marks(file, [made_up[a] for a in table.assigned], private)
 
 

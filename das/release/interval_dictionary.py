@@ -13,22 +13,26 @@ from das.files.release.interval_rows import BASIS
 from das.files.release.tables import GEOID
 from das.model.not_private import Private
 from das.model.universe import Universe
-from das.release.dictionary import NAME, DictionaryLine, LineParts, marks, written
+from das.release.dictionary import (
+    NAME,
+    LineParts,
+    marks,
+    of_codes,
+    of_file,
+    of_files,
+    of_universe,
+    written,
+)
 from das.release.replicate_source import PAGE, ReplicateSource
 from das.replicates import BASES
 from das.tables import Table
 
-FILES = (
-    (
-        replicates.MANIFEST,
-        "how the intervals were made and from which release, and digests of all other files here",
-    ),
-    (NAME, "this file"),
-    (
-        PAGE,
-        "look up a place: its published counts with their intervals, and its noisy measurements",
-    ),
-)
+FILES = {
+    replicates.MANIFEST: "how the intervals were made and from which release, and digests of all"
+    " other files here",
+    NAME: "this file",
+    PAGE: "look up a place: its published counts with their intervals, and its noisy measurements",
+}
 PLACE = (
     "the Bureau's standard identifier, which joins to TIGER; of a level that has none, the code of"
     " the unit"
@@ -55,61 +59,36 @@ def text(of: ReplicateSource, tables: Collection[str], *, paged: bool) -> str:
     with them.
     """
     private = of.private
-    out = [
-        DictionaryLine("", "file", name, "", "", says)
-        for name, says in FILES
-        if paged or name != PAGE
-    ]
+    files = {name: says for name, says in FILES.items() if paged or name != PAGE}
+    out = [*of_universe("", of_files(files))]
     for u in of.universes:
         made_up = of.assigned(u)
         lines = list(_replicates(u, private))
         for table in (t for other, t in of.tables if other.name == u.name):
             if table.name in tables:
                 lines += _table(u, table, [made_up[a] for a in table.assigned], private)
-        out += [DictionaryLine(u.name, *line) for line in lines]
+        out += of_universe(u.name, lines)
     return written(out, private)
 
 
 def _table(u: Universe, table: Table, made_up: list[str], private: Private) -> Iterator[LineParts]:
     file = f"{table.name}_*.parquet"
-    yield (
-        "file",
-        file,
-        "",
-        "",
-        (
-            f"{table.name}: {table.title} ({u.records}), one row for each count that is not 0"
-            " everywhere"
-        ),
-    )
-    for column, says in COLUMNS.items():
-        yield "column", file, column, "", says
-    yield from (
-        ("code", file, "variable", name, x)
-        for name, x in zip(table.columns, table.labels, strict=True)
-    )
-    yield from (("code", file, BASIS, word, says) for word, says in BASES.items())
+    what, rows = f"{table.name}: {table.title} ({u.records})", "one row for each count"
+    yield from of_file(file, f"{what}, {rows} that is not 0 everywhere", COLUMNS)
+    yield from of_codes(file, "variable", table.columns, table.labels)
+    yield from of_codes(file, BASIS, BASES, BASES.values())
     yield from marks(file, made_up, private)
 
 
 def _replicates(u: Universe, private: Private) -> Iterator[LineParts]:
     file = f"{replicates.NAME}/{u.kind.folder}/replicate=*/part-*.parquet"
-    yield (
-        "file",
-        file,
-        "",
-        "",
-        (
-            f"replicates of {u.records}, and as number 000 the release: one row for each cell of a"
-            " unit of the lowest level in which anybody is"
-        ),
+    says = (
+        f"replicates of {u.records}, and as number 000 the release: one row for each cell of a unit"
+        " of the lowest level in which anybody is"
     )
-    yield "column", file, GEOID, "", PLACE
+    yield from of_file(file, says, {GEOID: PLACE})
     for a in u.schema.attributes:
         yield "column", file, a.name, "", a.title
-        yield from (
-            ("code", file, a.name, code, label)
-            for code, label in zip(a.levels, a.labels, strict=True)
-        )
+        yield from of_codes(file, a.name, a.levels, a.labels)
     yield "column", file, replicates.COUNT, "", "how many there are in the cell"
     yield from marks(file, [], private)

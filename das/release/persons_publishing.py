@@ -14,7 +14,7 @@ from das.files.release import statement
 from das.model.dhc.microdata import person_form
 from das.model.kinds import PERSONS
 from das.release import dhc_dictionary, dhc_files, dictionary, persons_page
-from das.release.dictionary import DictionaryLine
+from das.release.dictionary import DictionaryLine, of_files, of_universe
 from das.release.published_dhc import OpenedPublishedDhc
 from das.release.seal import seal
 from das.stages import Stages
@@ -61,9 +61,7 @@ def publish(
 def entries(opened: OpenedPublishedDhc) -> Iterator[DictionaryLine]:
     """The lines of the dictionary."""
     spec, u, spine = opened.spec, opened.universe, opened.spine
-    for name, says in FILES.items():
-        yield DictionaryLine("", "file", name, "", "", says)
-    yield from dictionary.of_tree(spine)
+    yield from of_universe("", of_files(FILES), dictionary.of_tree(spine))
     parts = [
         dictionary.of_schema(u.schema),
         dictionary.of_microdata(person_form(), u.schema, u.name, u.records, spine, spec.output.csv),
@@ -72,5 +70,4 @@ def entries(opened: OpenedPublishedDhc) -> Iterator[DictionaryLine]:
     if spec.output.tables:
         tables = dhc_files.tables_of(u.name)
         parts.append(dictionary.of_tables(tables, u.records, spine, {}, spec.private))
-    for part in parts:
-        yield from (DictionaryLine(u.name, *line) for line in part)
+    yield from of_universe(u.name, *parts)

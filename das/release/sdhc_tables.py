@@ -34,7 +34,7 @@ from das.model.sdhc.tables import (
 )
 from das.model.states import STATES
 from das.release import dictionary, sdhc_from_dhc
-from das.release.dictionary import NAME, DictionaryLine
+from das.release.dictionary import NAME, LineParts, of_codes, of_file, of_files, of_universe
 from das.release.sdhc import OpenedSdhc
 from das.sdhc.intervals import WIDE, combined
 from das.sdhc.least_squares import RegionEstimates, alone, estimated, non_negative
@@ -225,40 +225,29 @@ _MODELLED = {
 
 
 def dictionary_text(opened: OpenedSdhc) -> str:
-    return dictionary.written(_lines(opened), opened.spec.run.private)
+    return dictionary.written(of_universe("", _lines(opened)), opened.spec.run.private)
 
 
 def write_dictionary(opened: OpenedSdhc) -> None:
     atomic.write_text(opened.folder / NAME, dictionary_text(opened))
 
 
-def _lines(opened: OpenedSdhc) -> Iterator[DictionaryLine]:
-    known = dict(dictionary.FILES)
-    for file in ("spec.toml", "privacy.json", "privacy.html", "ledger.jsonl", NAME):
-        yield DictionaryLine("", "file", file, "", "", known[file])
-    yield DictionaryLine(
-        "", "file", "report.html", "", "", "tables of the nation, and their errors"
-    )
+def _lines(opened: OpenedSdhc) -> Iterator[LineParts]:
+    known = ("spec.toml", "privacy.json", "privacy.html", "ledger.jsonl", NAME)
+    yield from of_files({name: dictionary.FILES[name] for name in known})
+    yield from of_files({"report.html": "tables of the nation, and their errors"})
     file = f"{MEASUREMENTS}/*/part-00000-das.csv"
     says = "every noisy measurement in the layout of PHSafe; PH5_num and PH8_num follow from others"
-    yield from _of_file(file, says, _OFFICIAL)
+    yield from of_file(file, says, _OFFICIAL)
     if opened.spec.sdhc.dhc:
         says = "noisy measurements of the DHC, which estimates use besides those of this release"
-        yield from _of_file(sdhc_from_dhc.NAME, says, sdhc_from_dhc.COLUMNS)
+        yield from of_file(sdhc_from_dhc.NAME, says, sdhc_from_dhc.COLUMNS)
     if opened.spec.sdhc.mode == PHSAFE:
         file = "estimates/*/estimates/*_trunc_normal.csv"
-        yield from _of_file(file, "what the Bureau's model makes of the measurements", _MODELLED)
+        yield from of_file(file, "what the Bureau's model makes of the measurements", _MODELLED)
     else:
         for table in TITLES:
             name = f"{FOLDER}/{table}.csv"
-            yield from _of_file(name, TITLES[table], COLUMNS)
-            for cell, label in LABELS[table].items():
-                yield DictionaryLine("", "code", name, "cell", str(cell), label)
-    for code, label in ITERATIONS.items():
-        yield DictionaryLine("", "code", "", "iteration", code, label)
-
-
-def _of_file(name: str, says: str, labels: Mapping[str, str]) -> Iterator[DictionaryLine]:
-    yield DictionaryLine("", "file", name, "", "", says)
-    for head, label in labels.items():
-        yield DictionaryLine("", "column", name, head, "", label)
+            yield from of_file(name, TITLES[table], COLUMNS)
+            yield from of_codes(name, "cell", map(str, LABELS[table]), LABELS[table].values())
+    yield from of_codes("", "iteration", ITERATIONS, ITERATIONS.values())
