@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
 from pydantic import BaseModel
@@ -246,6 +246,8 @@ def _type(kind: Any) -> str:
     origin, args = get_origin(kind), [a for a in get_args(kind) if a not in (NoneType, Ellipsis)]
     if origin is Literal:
         return ", ".join(f'`"{a}"`' for a in args)
+    if origin is Annotated:
+        return _type(args[0])
     if origin in (Union, UnionType):
         return " or ".join(map(_type, args))
     if origin is tuple:

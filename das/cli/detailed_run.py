@@ -29,7 +29,7 @@ from das.making import outlook_of
 from das.making.work import RunInput
 from das.model.adaptive import PRODUCTS
 from das.spec import DetailedFolders, of_kind, of_tree
-from das.spec.detailed import DELTA
+from das.spec.exact import DELTA
 from das.truth.registering import RegisterOptions
 
 product_option = click.option(

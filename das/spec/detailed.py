@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import field_validator
 
 from das.accounting.changes import Change
 from das.accounting.draws import Differing, DrawCounts, Moves, differing
@@ -24,7 +23,7 @@ from das.model.budget import Neighbours, PlannedMeasurement, UnitPath, check_cov
 from das.model.chains import UNMEASURED
 from das.model.plan import Plan
 from das.model.population import FINE
-from das.spec.exact import ExactNumber
+from das.spec.exact import DELTA, DeltaNumber, OneOrMore
 from das.spec.parts import Files, Part, Run
 from das.spec.specification import Specification
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 else:
     ProductName = Literal[tuple(PRODUCTS)]
 
-DELTA = Fraction(1, 10**10)
 
 _SIZES = {
     True: (
@@ -83,7 +81,7 @@ class DetailedRun(Run):
 class DetailedData(Files):
     """``[data]``."""
 
-    path: tuple[str, ...] = ()
+    path: OneOrMore = ()
     """A folder of records in SafeTab's format. ``--data`` replaces it."""
     parameters: str = ""
     """The folder of parameters: ``config.json`` and the code tables."""
@@ -98,15 +96,8 @@ class DetailedPart(Part):
 
     product: ProductName
     """``"persons"`` (SafeTab-P) or ``"households"`` (SafeTab-H)."""
-    delta: ExactNumber = DELTA
+    delta: DeltaNumber = DELTA
     """The privacy statement gives epsilon at this delta."""
-
-    @field_validator("delta")
-    @classmethod
-    def _between(cls, value: Fraction) -> Fraction:
-        if not 0 < value < 1:
-            raise ValueError(f"{value} is not between 0 and 1: say 1e-10, or another small number")
-        return value
 
 
 class DetailedFolders(Specification):

@@ -28,7 +28,7 @@ from das.model.strategy import Strategy
 from das.spec.checks import check_spine
 from das.spec.dhc_parts import DhcEstimation, DhcLink, SharesName
 from das.spec.dhc_relations import sentences
-from das.spec.exact import ExactNumber
+from das.spec.exact import DELTA, DeltaNumber, ExactNumber, OneOrMore
 from das.spec.notes import FACILITIES, STRUCTURES, made_from_note, trees_note
 from das.spec.parts import Files, Output, Part, Run, TreeKeys
 from das.spec.specification import Specification
@@ -52,7 +52,7 @@ class DhcRun(Run):
 class DhcData(Files):
     """``[data]``."""
 
-    path: tuple[str, ...] = ()
+    path: OneOrMore = ()
     """A folder with the linked tables ``persons``, ``households`` and ``units``; ``--data``
     replaces it.
     """
@@ -103,7 +103,7 @@ class DhcBudget(Part):
     """Multiple of production's rho for each query of households."""
     where: Literal["US", "PR"] = "US"
     """The production budgets to use: those of the nation, or of Puerto Rico."""
-    delta: ExactNumber = Fraction(1, 10**10)
+    delta: DeltaNumber = DELTA
     """The privacy statement gives epsilon at this delta."""
     levels: dict[str, str] = Field(default={})
     """A level of the tree, and the level of the production tree whose budget it has. Absent: the
@@ -122,13 +122,6 @@ class DhcBudget(Part):
     def _positive(cls, value: Fraction) -> Fraction:
         if value <= 0:
             raise ValueError(f"{value} is not positive")
-        return value
-
-    @field_validator("delta")
-    @classmethod
-    def _between(cls, value: Fraction) -> Fraction:
-        if not 0 < value < 1:
-            raise ValueError(f"{value} is not between 0 and 1")
         return value
 
 

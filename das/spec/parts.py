@@ -15,7 +15,7 @@ from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.post_processing import Method, OccupiedName, PriorName
 from das.model.readers import READERS, TABLE
-from das.spec.exact import ExactNumber
+from das.spec.exact import DELTA, DeltaNumber, ExactNumber, OneOrMore
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made
 #: for.
@@ -67,18 +67,13 @@ class CountsRun(Run):
 class Files(Part):
     """Where data are, and in which encoding."""
 
-    path: tuple[str, ...] = ()
+    path: OneOrMore = ()
     """A file or folder, or a list of them, read together. Paths are relative to the folder where
     you run the command."""
     encoding: str = "utf-8"
     """Text encoding of the input: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, or any other that
     Python knows.
     """
-
-    @field_validator("path", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @field_validator("encoding")
     @classmethod
@@ -107,7 +102,7 @@ class Data(Files):
     reader: ReaderName
     """The format of the input: redistricting files of 2010 or 2020, the 1940 IPUMS extract, a
     privacy-protected microdata file, or a table of your own."""
-    path: tuple[str, ...] = ()
+    path: OneOrMore = ()
     """A file or folder, or a list of them, read together. Paths are relative to the folder where
     you run the command. ``--data`` replaces it.
     """
@@ -134,7 +129,7 @@ class TreeKeys(Part):
     """The tree that is measured: `"tabulation"`, the tree of the input's codes, or
     `"optimized"`, the Bureau's optimized spine of 2020.
     """
-    targets: tuple[str, ...] | None = None
+    targets: OneOrMore | None = None
     """With an optimized spine: areas that no block group may straddle. Each is a field of the
     input (``"Place"``, ``"SLDL"``, ``"VTD"``; ``"Block_Group"`` for tabulation block groups), or
     the path of a list of blocks. The file's name must have a ``.`` in it (``"precincts.csv"``),
@@ -150,11 +145,6 @@ class TreeKeys(Part):
     digits: dict[str, int] | None = None
     """With an optimized spine: the minimum number of digits for a level's unit numbers in codes.
     A level that you omit has the nation's digits, ``{ Tract = 4, Block_Group = 2 }``, or 1."""
-
-    @field_validator("targets", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @field_validator("geocodes", mode="before")
     @classmethod
@@ -224,7 +214,7 @@ class BudgetPart(Part):
     neighbours: Literal["bounded", "unbounded"]
     """The neighbor relation: `"bounded"` (one record replaced) or `"unbounded"` (one record
     added or removed)."""
-    delta: ExactNumber = Fraction(1, 10**10)
+    delta: DeltaNumber = DELTA
     """The delta of the target. Epsilon is also stated at this delta."""
     mechanism: MechanismName = DISCRETE_GAUSSIAN.name
     """The noise: discrete Gaussian under zCDP, or two-sided geometric under pure differential
@@ -243,8 +233,6 @@ class BudgetPart(Part):
     def _one_currency(self) -> BudgetPart:
         wanted = MECHANISMS[self.mechanism].currency
         other = EPSILON if wanted == RHO else RHO
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta is {self.delta}, not between 0 and 1")
         for name in (RHO, EPSILON):
             value = getattr(self, name)
             if value is not None and value > 0 and not LEAST_BUDGET <= value <= MOST_BUDGET:
@@ -346,13 +334,8 @@ class InvariantPart(Part):
 
     query: str
     """Such as ``"sex"``."""
-    levels: tuple[str, ...] = Field(min_length=1)
+    levels: OneOrMore = Field(min_length=1)
     """A level, or a list. The query is exact for their units, and for all levels above."""
-
-    @field_validator("levels", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
 
 class OwnConstraints(Part):

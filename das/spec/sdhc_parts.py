@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from das.model.sdhc.tables import ALL_LEVELS, CHILDREN, TABLES, TRUNCATED
 from das.model.states import STATES
-from das.spec.exact import ExactNumber
+from das.spec.exact import DELTA, DeltaNumber, ExactNumber, OneOrMore
 from das.spec.parts import Files, Part, Run
 
 #: By kind of area, how many digits its code has.
@@ -29,7 +29,7 @@ class SdhcRun(Run):
 class SdhcData(Files):
     """``[data]``."""
 
-    path: tuple[str, ...] = ()
+    path: OneOrMore = ()
     """A folder with ``persons.csv``, ``units.csv`` and ``geo.csv`` in PHSafe's format, or one with
     linked records of the DHC. ``--data`` replaces it."""
     parameters: str = ""
@@ -83,7 +83,7 @@ class SdhcPart(Part):
     are further observations in the least squares. In a release: its name."""
     dhc_digest: str = ""
     """In a release: SHA-256 of that release's privacy statement."""
-    delta: ExactNumber = Fraction(1, 10**10)
+    delta: DeltaNumber = DELTA
     """The privacy statement gives epsilon at this delta."""
     most: SdhcMost = SdhcMost()
     """How many persons of one address are counted, in the mode ``"tight"``."""

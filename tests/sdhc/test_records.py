@@ -167,6 +167,7 @@ def test_faults_of_config_json(tmp_path: Path, change: Callable[[Any], Any], say
         ("sdhc.budget.PH2.usa_A-G=1", "no query 'usa_A-G'"),
         ("sdhc.budget.PH7.usa_A-G=-1", "give 0 or more"),
         ("sdhc.most.persons=0", "greater than 0"),
+        ("sdhc.delta=2", "delta is 2, not between 0 and 1"),
     ],
 )
 def test_faults_of_a_configuration(change: str, says: str) -> None:
