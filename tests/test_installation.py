@@ -102,7 +102,7 @@ def test_a_command_loads_no_library_before_it_is_used() -> None:
 def test_pages_are_drawn_without_a_plotting_library() -> None:
     """All pages but maps, and curves for print."""
     pages = ("page", "release_page", "privacy", "compare", "sweep", "dhc_errors", "dhc_figures")
-    said = "; ".join(f"import das.report.{p}" for p in (*pages, "group_figures", "template"))
+    said = "; ".join(f"import das.report.{p}" for p in (*pages, "answers", "template"))
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
     loaded = set(done.stdout.split())
     assert "das.report.chart" in loaded

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from das.cli.agreement import agreement_answer
 from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
 from das.cli.interruption import optional, repeated, resumable
@@ -19,19 +18,46 @@ from das.engine.display import Live
 from das.errors import UserError
 from das.files import rows_csv
 from das.files.provenance import privacy_of
-from das.files.run.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory, release_of
 from das.jobs.sweep import sweep as run_sweep
 from das.making import evaluating, series_of
 from das.making.work import RunInput
+from das.model.agreement_rows import AgreementRow
 from das.model.error_rows import CoverageRow, TableRow
 from das.model.exact import exact
 from das.model.not_private import marked, marked_rows
 from das.model.post_processing import METHODS
+from das.release.agreement import agreement_of
 from das.release.outcome import Outcome
 from das.release.publications import publication, publication_of, require
 from das.spec import Specification
 from das.truth.assessment import INTERVALS
 from das.truth.registering import RegisterOptions
+
+
+def agreement_answer(path: Path) -> CommandAnswer:
+    """A table for each level, or all rows. Raises as
+    :func:`das.release.agreement.agreement_of` does."""
+    rows, private = agreement_of(release_of(path)), privacy_of(path)
+
+    def show() -> None:
+        warn(private)
+        for level in dict.fromkeys(r.level for r in rows):
+            of = [r for r in rows if r.level == level]
+            title = f"{level}: persons and households of {max(r.units for r in of):,} units"
+            console().print(records_table(title, [_shown(r) for r in of]))
+
+    return CommandAnswer(marked_rows(map(vars, rows), private), show)
+
+
+def _shown(row: AgreementRow) -> dict[str, Any]:
+    return {
+        "identity": row.identity,
+        "what must hold": row.says,
+        "violated in": f"{row.violated:,}",
+        "share": f"{100 * row.share:.1f} %",
+        "mean difference": None if row.difference is None else f"{row.difference:.2f}",
+    }
 
 
 @click.command()

@@ -14,12 +14,124 @@ from das.model.closed import Closed
 from das.model.error_rows import ErrorRow
 from das.model.kinds import kind_of
 from das.model.schema import Schema
-from das.report import across, error_figures, figures, lookup
-from das.report.answers import AnswerKey, Shown
+from das.model.spine import Spine
+from das.report import error_figures, figures, lookup
+from das.report.answers import AnswerKey, Answers, Shown
 from das.report.causes import cause, remedy
 from das.report.facts import Facts, titles
 from das.report.template import render
-from das.report.worst import Place, places
+
+#: Places listed in one table.
+LISTED = 8
+
+
+@dataclass(frozen=True, repr=False)
+class Place(Closed):
+    """One count of one unit, whose name comes before its code in ``title``; ``noisy`` is ``None``
+    where it was not measured."""
+
+    code: str
+    title: str
+    what: str
+    true: int
+    noisy: int | None
+    published: int
+
+    @property
+    def error(self) -> int:
+        return self.published - self.true
+
+
+def places(
+    shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]
+) -> dict[str, list[tuple[str, list[Place]]]]:
+    """By level, lowest first, the tables of the units whose published counts are furthest from the
+    truth, with their captions. Levels without an error have none."""
+    out = {}
+    for level in reversed(shown.spine.levels):
+        totals = [a for a in shown.at(level) if a.query == "total"]
+        others = [a for a in shown.at(level) if a.query != "total"]
+        found = [
+            (caption, _worst(chosen, true, shown.spine))
+            for caption, chosen in (("Totals", totals), ("Any other count", others))
+        ]
+        if tables := [(caption, rows) for caption, rows in found if rows]:
+            out[level] = tables
+    return out
+
+
+def _worst(
+    chosen: Sequence[Answers], true: Mapping[AnswerKey, NDArray[np.int64]], spine: Spine
+) -> list[Place]:
+    """The largest errors, the worst one of each unit; ties in the order of the queries and
+    units.
+    """
+    found = []
+    for a in chosen:
+        error = np.abs(a.published - true[a.key])
+        for at in np.argsort(-error, axis=None, kind="stable")[:LISTED]:
+            unit, i = divmod(int(at), error.shape[1])
+            if error[unit, i]:
+                noisy = int(a.noisy[unit, i]) if a.noisy is not None and a.measured[unit] else None
+                what = (
+                    a.records if a.query == "total" else f"{a.labels[i]} ({a.title}, {a.records})"
+                )
+                found.append(
+                    Place(
+                        spine.code(a.level, unit),
+                        spine.title(a.level, unit),
+                        what,
+                        int(true[a.key][unit, i]),
+                        noisy,
+                        int(a.published[unit, i]),
+                    )
+                )
+    found.sort(key=lambda p: -abs(p.error))
+    by_unit = {p.code: p for p in reversed(found)}
+    return [p for p in found if by_unit[p.code] is p][:LISTED]
+
+
+@dataclass(frozen=True)
+class OffSpineErrors:
+    """Errors of the total over all areas of a kind, and the area where it is largest."""
+
+    kind: str
+    records: str
+    n: int
+    mae: float
+    p50: int
+    p95: int
+    max: int
+    bias: float
+    worst: str
+
+
+def off_spine_errors(
+    shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]
+) -> list[OffSpineErrors]:
+    """A row for each kind of areas and universe."""
+    out = []
+    for areas in shown.areas:
+        for universe in shown.universes:
+            a = shown.total(universe, areas.kind)
+            error = (a.published - true[a.key])[:, 0]
+            size = np.abs(error)
+            half, most = (int(np.quantile(size, q, method="inverted_cdf")) for q in (0.5, 0.95))
+            largest = int(size.argmax())
+            out.append(
+                OffSpineErrors(
+                    areas.kind,
+                    a.records,
+                    len(error),
+                    float(size.mean()),
+                    half,
+                    most,
+                    int(size[largest]),
+                    float(error.mean()),
+                    areas.title(largest),
+                )
+            )
+    return out
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,7 +142,7 @@ class ByPlace(Closed):
 
     spread_figures: list[Markup]
     worst: Mapping[str, list[tuple[str, list[Place]]]]
-    across: list[across.Across]
+    across: list[OffSpineErrors]
     lookup: Markup
     left_out: list[str]
 
@@ -40,7 +152,7 @@ def by_place(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> ByPla
     return ByPlace(
         _all(error_figures.spread_of_totals(shown, true)),
         places(shown, true),
-        across.errors(shown, true),
+        off_spine_errors(shown, true),
         Markup(lookup.data(shown, true)),
         [lv for lv in shown.spine.levels if lv not in shown.whole],
     )

@@ -11,9 +11,9 @@ import pytest
 
 from das.files.simulators import detailed
 from das.model.not_private import WARNING
+from das.release.group_page import ListedLevel, outcomes
 from das.release.groups import open_groups
 from das.release.outcome import Outcome
-from das.report.group_figures import ListedLevel, outcomes
 from das.report.template import upward
 from tests.detailed.runs import run_groups
 from tests.report.parsed import Page, assert_sound

@@ -25,7 +25,7 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.report import lookup
 from das.report.answers import UNMEASURED, Answers, PublishedUniverse, gather
-from das.report.worst import places
+from das.report.page import places
 from tests.report.parsed import unpack
 
 SPINE = Spine(

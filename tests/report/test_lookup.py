@@ -23,8 +23,9 @@ from das.files.simulators import census_2010
 from das.model.areas import Areas
 from das.model.not_private import WARNING
 from das.model.spine import Spine
-from das.report import across, lookup, release_page
+from das.report import lookup, release_page
 from das.report.answers import Answers, Shown
+from das.report.page import off_spine_errors
 from das.report.template import environment
 
 BROWSERS = (
@@ -463,7 +464,7 @@ def test_errors_of_areas_are_those_of_their_sums():
         "persons", "Place", "total", "Total", ("total",), np.array([[42], [7]]), None, None, False
     )
     page = Shown(tree, (*shown(tree).answers, counts), tree.levels, (towns,))
-    (row,) = across.errors(page, {counts.key: np.array([[45], [6]])})
+    (row,) = off_spine_errors(page, {counts.key: np.array([[45], [6]])})
     assert (row.kind, row.n, row.mae, row.p50, row.max, row.bias, row.worst) == (
         "Place",
         2,

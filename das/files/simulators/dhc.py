@@ -9,7 +9,7 @@ so that all of that is met exactly:
 3. which of the block's persons, by origin and race, they are
    (:mod:`~das.files.simulators.dhc_origins`),
 4. who lives in which facility (:mod:`~das.files.simulators.dhc_quarters`),
-5. tenure and vacancy (:mod:`~das.files.simulators.dhc_units`).
+5. tenure and vacancy (:func:`tenures`, :func:`vacancies`).
 
 What a household is, from its type to whether anybody in it is 75, is then computed from its members
 (:mod:`das.model.dhc.members`). Given the block, relationship, sex and age are drawn independently
@@ -24,17 +24,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.simulators import dhc_origins, dhc_quarters, dhc_units
+from das.files.simulators import dhc_origins, dhc_quarters
+from das.files.simulators import dhc_shares as shares
 from das.files.simulators.dhc_households import Compositions, compositions
 from das.files.simulators.dhc_members import draw_members
-from das.files.simulators.people import Ints
+from das.files.simulators.people import Ints, choose, skewed
 from das.model.dhc.households import DHCH
-from das.model.dhc.members import ADULT, HEADS, LinkedPersons, household_cells
+from das.model.dhc.members import ADULT, HEADS, PARTNERS, LinkedPersons, household_cells
 from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENURES, TENVACGQ, THREE
+from das.model.dhc.units import TENURES, TENVACGQ, THREE, VACANCIES
 from das.model.histogram import Histogram
 from das.model.reader_notes import MOST_AT_HOME
 from das.model.redistricting import PL94
+
+_MORTGAGE, _CLEAR, _RENTED, _CASHLESS = range(len(TENURES))
+
+
+def tenures(rng: np.random.Generator, people: LinkedPersons, block: Ints, blocks: int) -> Ints:
+    """Tenure in four classes of each household: by the householder's age, whether there is a
+    couple, and the block.
+    """
+    homes = len(block)
+    head = np.flatnonzero(np.isin(people.relgq, HEADS))
+    age = np.empty(homes, dtype=np.int64)
+    age[people.household[head]] = np.searchsorted(
+        (25, 35, 45, 55, 60, 65, 75, 85), people.age[head], side="right"
+    )
+    couple = np.bincount(people.household[np.isin(people.relgq, PARTNERS)], minlength=homes) > 0
+    owned = shares.OWNED[1 - couple.astype(np.int64), age]
+    odds = owned / (1 - owned) * skewed(rng, blocks, shares.BLOCK_TENURE)[block]
+    owns = rng.random(homes) < odds / (1 + odds)
+    indebted, pays = rng.random(homes) < shares.MORTGAGE[age], rng.random(homes) >= shares.CASHLESS
+    return np.where(owns, np.where(indebted, _MORTGAGE, _CLEAR), np.where(pays, _RENTED, _CASHLESS))
+
+
+def vacancies(rng: np.random.Generator, vacant: Ints) -> Ints:
+    """Vacant units by why, ``(blocks, 7)``. ``vacant``: units of each block."""
+    block = np.repeat(np.arange(len(vacant)), vacant)
+    usual = choose(rng, shares.VACANT, len(vacant))[block]
+    why = np.where(
+        rng.random(len(block)) < shares.ALIKE, usual, choose(rng, shares.VACANT, len(block))
+    )
+    return np.bincount(
+        block * len(VACANCIES) + why, minlength=len(VACANCIES) * len(vacant)
+    ).reshape(-1, len(VACANCIES))
+
 
 _RACES = len(PL94.attribute("cenrace").levels)
 
@@ -126,14 +160,14 @@ def simulate(
     people = LinkedPersons(
         *(np.concatenate(both) for both in zip(families, residents, strict=True))
     )
-    tenure = dhc_units.tenures(rng, people, homes.block, len(units))
+    tenure = tenures(rng, people, homes.block, len(units))
     return SimulatedDhc(
         people,
         np.concatenate([homes.block[families[0]], away.block]),
         homes.block,
         tenure,
         household_cells(people, np.array(THREE)[tenure]),
-        dhc_units.vacancies(rng, units - occupied),
+        vacancies(rng, units - occupied),
         by_type,
     )
 

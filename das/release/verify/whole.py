@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from das.accounting import statement as stated
 from das.accounting.codec import plain
@@ -17,6 +18,7 @@ from das.accounting.document import (
     Statement,
 )
 from das.errors import ReleaseError, UserError
+from das.files.json_lines import RecordKey
 from das.files.provenance import check_marks
 from das.files.release import statement as privacy_statement
 from das.files.release.plain import require_plain
@@ -24,12 +26,49 @@ from das.files.run import run_directory
 from das.noise import entropy
 from das.release import dictionary
 from das.release.publications import Specified, publication_of
-from das.release.verify.differences import differences
 from das.release.verify.place import place
 from das.release.verify.sealed import check_seal
 from das.release.verify.spending import check_source, check_spending, drawn
 from das.release.verify.written import check_page, check_says
 from das.release.wording import Wording
+
+#: Relative difference of floats that another machine may give.
+CLOSE = 1e-9
+
+
+def differences(
+    again: Any, said: Any, at: tuple[RecordKey, ...]
+) -> Iterator[tuple[tuple[RecordKey, ...], Any, Any]]:
+    """Path, computed and stated value wherever two trees differ. Floats may differ by rounding;
+    intervals that both hold one number overlap."""
+    if isinstance(again, dict) and isinstance(said, dict):
+        for key in {**again, **said}:
+            yield from differences(again.get(key), said.get(key), (*at, key))
+    elif at and at[-1] == "pld" and _is_interval(said):
+        if not (
+            0 <= said[0] <= said[1]
+            and said[0] <= again[1]
+            and again[0] <= said[1] <= again[1] * (1 + CLOSE)
+        ):
+            yield at, again, said
+    elif isinstance(again, list) and isinstance(said, list):
+        for i in range(max(len(again), len(said))):
+            one, other = (x[i] if i < len(x) else None for x in (again, said))
+            yield from differences(one, other, (*at, i))
+    elif isinstance(again, float) and isinstance(said, int | float):
+        if not abs(again - said) <= CLOSE * abs(again):
+            yield at, again, said
+    elif again != said or type(again) is not type(said):
+        yield at, again, said
+
+
+def _is_interval(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(x, int | float) for x in value)
+    )
+
 
 #: What is not a function of the ledger and the specification: held against something else, or
 #: believed.
