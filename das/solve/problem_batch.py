@@ -244,7 +244,7 @@ def _maps(
             _OfPartitions(g, p.rows, c),
             _Solve(g, c),
             None,
-            _Sparse(p.rows, c),
+            _Sparse(p.rows.tocsr(), c),
             _Sparse(p.rows.T.tocsr(), c),
         )
     width = [int(layout.children[a]) for a, _ in layout.runs]
