@@ -7,7 +7,7 @@ of names, in any order, cut into row groups anyhow."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -332,12 +332,16 @@ def check_shape(table: pa.Table, row: int, query: Query, path: Path) -> None:
     """The answers are in the order of our attributes. Axes of one answer may be left out."""
     if "query_shape" in table.column_names:
         shape = table["query_shape"][row].as_py() or []
-        if [n for n in shape if n != 1] != [n for n in query.shape if n != 1]:
+        if not isinstance(shape, list) or list(_long(shape)) != list(_long(query.shape)):
             raise ReleaseError(
-                f"the shape of query {query.name!r} is {shape}, not {list(query.shape)}",
+                f"the shape of query {query.name!r} is {shape!r}, not {list(query.shape)}",
                 where=path,
                 remedy="the schema of these files is not the one that is built in",
             )
+
+
+def _long(shape: Iterable[object]) -> Iterator[object]:
+    return (n for n in shape if n != 1)
 
 
 def matrix(column: pa.ChunkedArray, query: Query, path: Path) -> Ints:

@@ -20,9 +20,11 @@ from click.testing import CliRunner
 from das import cli, spec
 from das.errors import SpecError, UserError
 from das.files.measurements.nmf_reader import NmfReader
+from das.files.measurements.published_files import check_shape
 from das.files.measurements.published_layout import convert, is_published
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.release.opened import open_release
 from tests.told import Told
@@ -1119,3 +1121,12 @@ def test_a_folder_that_is_taken_is_left_alone(run: Path, tmp_path: Path) -> None
     )
     assert done.exit_code == 2
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("shape", [True, 4, [2], [3, 2, 1]])
+def test_a_shape_that_is_not_the_query_s_is_refused(shape: object) -> None:
+    query = Schema.of("own", {"sex": ["f", "m"], "age": ["0", "1", "2"]}).query("sex * age")
+    for known in ([2, 3], [1, 2, 1, 3]):
+        check_shape(pa.table({"query_shape": [known]}), 0, query, Path("part"))
+    with pytest.raises(UserError, match="the shape of query"):
+        check_shape(pa.table({"query_shape": [shape]}), 0, query, Path("part"))
