@@ -23,10 +23,10 @@ def file_of(county: str) -> Path:
 
 def county_runs(data: Path, county: str, folder: Path, seed: int) -> None:
     """Make ``folder/records``, ``folder/pl94`` and ``folder/dhc``, unless they are there."""
-    _runs(_of_county(data, county, folder), folder, seed)
+    _runs(of_county(data, county, folder), folder, seed)
 
 
-def _of_county(data: Path, county: str, folder: Path) -> Path:
+def of_county(data: Path, county: str, folder: Path) -> Path:
     """The lines of one county in a redistricting file of a state."""
     if county == BRISTOL_CODE:
         return data

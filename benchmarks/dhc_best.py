@@ -1,8 +1,11 @@
 """``dhc-best`` on ``pl94-2010-best`` next to production's DHC on production's redistricting release:
 the same records, paired seeds, errors of what is published by level.
 
-Records are simulated over the real redistricting counts of one county (Bristol, Rhode Island), so
-ratios are what counts. For every seed both redistricting releases are made, and both DHC on them.
+Records are simulated over the real redistricting counts of counties of Rhode Island (Bristol alone,
+unless others are named), so ratios are what counts. For every seed both redistricting releases are
+made, and both DHC on them. ``dhc-best`` can rest on others ``--below``. On ``default``, which is
+``pl94-2010`` as it is, or on ``full``, its measurements with full information, it is next to
+production's DHC on ``default``.
 Errors are mean absolute errors of all lines of each published table and of some queries, over the
 units of a level. Every table that is worse than production's by more than 2 % is listed.
 
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import CONFIG, CONFIG_BEST, Figures, compared, no_data, shared_data
+from benchmarks.county_runs import BRISTOL_CODE, file_of, of_county
 from benchmarks.second_stage import MeasuredGroup, missing, next_shares, raised
 from das import pipeline
 from das.engine import executor, in_order
@@ -45,6 +49,14 @@ LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
 #: The configuration of the DHC, that of the redistricting release, and changes to the latter.
 PRODUCTION = ("dhc-2020", CONFIG, ("geography.spine=tabulation",))
 BEST = ("dhc-best", CONFIG_BEST, ())
+_DEFAULT = ("dhc-2020", CONFIG, ())
+#: By what ``dhc-best`` rests on: what it is compared with, and itself.
+BELOW = {
+    "best": (PRODUCTION, BEST),
+    "production": (PRODUCTION, ("dhc-best", *PRODUCTION[1:])),
+    "default": (_DEFAULT, ("dhc-best", *_DEFAULT[1:])),
+    "full": (_DEFAULT, ("dhc-best", CONFIG, ("estimation.method=full-information",))),
+}
 #: Queries by universe, besides the published tables.
 QUERIES = {
     "persons": {
@@ -76,6 +88,8 @@ BARS = {
 WORST, LISTED = 1.05, 1.02
 Key = tuple[str, str]
 Errors = Mapping[Key, float]
+#: Prints a figure, with the county and what is below.
+Printed = Callable[..., None]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -83,20 +97,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--config", default="dhc-best", help="instead of dhc-best")
-    parser.add_argument("--below", choices=("best", "production"), default="best")
+    parser.add_argument("--below", nargs="+", choices=tuple(BELOW), default=["best"])
+    parser.add_argument("--counties", nargs="+", default=[BRISTOL_CODE], help="such as 001 005")
     given = parser.parse_args(arguments)
-    figures, data = Figures("dhc_best"), shared_data(BRISTOL)
-    if data is None:
-        figures.skipped("all", no_data(BRISTOL))
-        return
-    below = BEST if given.below == "best" else PRODUCTION
-    runs = (Run(*PRODUCTION), Run(given.config, *below[1:]))
-    with tempfile.TemporaryDirectory() as folder, executor(given.workers) as pool:
-        records = Path(folder, "linked")
-        simulator.simulate([data], records, seed=1)
-        work = partial(_pair, runs, data, records, Path(folder))
-        found = list(in_order(pool, work, range(1, given.repeats + 1), ahead=2 * given.workers))
-    _print(figures, found, runs[1].spec(1))
+    for county in given.counties:
+        if (data := shared_data(file_of(county))) is None:
+            Figures("dhc_best").skipped(county, no_data(file_of(county)))
+            continue
+        with tempfile.TemporaryDirectory() as folder, executor(given.workers) as pool:
+            file, records = of_county(data, county, Path(folder)), Path(folder, "linked")
+            simulator.simulate([file], records, seed=1)
+            for below in given.below:
+                theirs, ours = BELOW[below]
+                runs = (Run(*theirs), Run(given.config, *ours[1:]))
+                work = partial(_pair, runs, file, records, Path(folder, below))
+                seeds = range(1, given.repeats + 1)
+                found = list(in_order(pool, work, seeds, ahead=2 * given.workers))
+                figures = partial(Figures("dhc_best"), county=county, below=below)
+                _print(figures, found, runs[1].spec(1))
 
 
 @dataclass(frozen=True)
@@ -170,7 +188,7 @@ def mae(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
     return float(np.abs(truth - found).mean())
 
 
-def _print(figures: Figures, found: Sequence[tuple[Errors, ...]], best: DhcSpec) -> None:
+def _print(figures: Printed, found: Sequence[tuple[Errors, ...]], best: DhcSpec) -> None:
     of_universe = {u.name: list(_groups(u, found)) for u in best.universes}
     groups = [g for some in of_universe.values() for g in some]
     named = {name for queries in QUERIES.values() for name in queries}
@@ -214,7 +232,7 @@ def _groups(u: DhcUniverse, found: Sequence[tuple[Errors, ...]]) -> Iterator[Mea
 
 
 def _second_stage(
-    figures: Figures, best: DhcSpec, u: DhcUniverse, groups: Sequence[MeasuredGroup]
+    figures: Printed, best: DhcSpec, u: DhcUniverse, groups: Sequence[MeasuredGroup]
 ) -> None:
     """What is short, and the shares that are next at levels where something is. Counts that the
     release below determines do not depend on any share."""

@@ -19,12 +19,15 @@ from das.cli.console import console
 from das.cli.options import PATH, config_argument, load_any, say_notes, warn
 from das.cli.shown import class_of, plan_table, say_input
 from das.errors import UserError
+from das.files.run.run_directory import read_text, release_of
 from das.making import outlook_of
 from das.making.work import InputOutlook, RunInput
 from das.model.not_private import PLANNED, marked
 from das.model.schema import Schema
 from das.release.publications import Specified, publication, require
 from das.size import Size, refuse_beyond
+from das.spec import Specification
+from das.spec.parse import of_release
 
 
 @click.command()
@@ -55,7 +58,7 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...]) -> Co
         require(of, "check --data", "--data")
         read = outlook_of(given, RunInput(paths))
     found, spare = read.sizes, read.spare
-    say_notes(read.notes)
+    say_notes((*read.notes, *_notes_on_base(given)))
     promise = promises(spec.terms, {u.name: u.plan.measurements for u in spec.universes})
     out = _planned(spec, promise) | {"redundant": redundant.as_data(spare)}
     out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
@@ -79,6 +82,16 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...]) -> Co
         say_input(read)
 
     return CommandAnswer(out, show)
+
+
+def _notes_on_base(given: Specification) -> tuple[str, ...]:
+    """What the specification of the release that a configuration rests on says, where it is
+    here."""
+    path = release_of(Path(given.base)) / "spec.toml"
+    if not given.base or not path.is_file():
+        return ()
+    text = read_text(path, "release specification")
+    return given.notes_on(of_release(text, where=str(path)).after)
 
 
 def _fits(sizes: Sequence[Size]) -> str:

@@ -23,10 +23,11 @@ from das.model.dhc import strategy
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind, kind_of
 from das.model.plan import Plan
+from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.strategy import Strategy
 from das.spec.checks import check_spine
-from das.spec.dhc_parts import DhcEstimation, DhcLink, SharesName
+from das.spec.dhc_parts import DhcEstimation, DhcLink, SharesName, kept_counts_notes
 from das.spec.dhc_relations import sentences
 from das.spec.exact import DELTA, DeltaNumber, ExactNumber, OneOrMore
 from das.spec.notes import FACILITIES, STRUCTURES, made_from_note, trees_note
@@ -199,10 +200,7 @@ class DhcSpec(Specification):
         if self.link is not None:
             self.link.check(levels)
         if self.run.entropy != "keyed":
-            raise ValueError(
-                "run.entropy: on-demand noise must be the same when it is requested again: only"
-                ' "keyed" ensures this'
-            )
+            raise ValueError('run.entropy: only "keyed" noise is the same when it is asked again')
         return self
 
     def _check_queries(self) -> None:
@@ -250,6 +248,14 @@ class DhcSpec(Specification):
     def further(self) -> tuple[str, ...]:
         return () if self.link is None else (self.link.says,)
 
+    @property
+    def base(self) -> str:
+        return self.constraints.from_
+
+    def notes_on(self, base: PostProcessing) -> tuple[str, ...]:
+        own, persons = self.budget.queries.get(PERSONS, {}), self.universe(PERSONS)
+        return kept_counts_notes(base, persons.schema, {lv: persons.plan.at(lv) for lv in own})
+
     def universe(self, name: str) -> DhcUniverse:
         return next(u for u in self.universes if u.name == name)
 
@@ -276,9 +282,7 @@ class DhcSpec(Specification):
         """By universe level and query of what is published exactly and measured here: housing
         units, and facilities by type; and total persons, where the earlier release has them
         exactly."""
-        totals = tuple(
-            (level, query) for level, query in self.constraints.exact if query == "total"
-        )
+        totals = tuple(known for known in self.constraints.exact if known[1] == "total")
         own = {
             u.name: ((self.geography.levels[-1], u.exact),) if u.exact else ()
             for u in self.universes

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from das.model.post_processing import Method
+from das.model.budget import QueryNoise
+from das.model.kinds import PERSONS as PEOPLE
+from das.model.post_processing import Method, PostProcessing
+from das.model.schema import Schema
 from das.spec.parts import Part
 
 SharesName = Literal["none", "shares"]
 _FEW = 100
+#: Persons of the ages that a redistricting release tells apart; and how many times the standard
+#: deviation of a plan's own queries is much more.
+ADULTS, _MUCH = "votingage", 2
 #: The level whose units are linked one by one.
 LINKED_UNITS = "Tract"
 
@@ -72,3 +78,34 @@ class DhcLink(Part):
                 f"link: {LINKED_UNITS}s are linked one by one, and geography.levels has none above"
                 " its last level: name it, or leave [link] out"
             )
+
+
+def kept_counts_notes(
+    base: PostProcessing, schema: Schema, measured: Mapping[str, Sequence[QueryNoise]]
+) -> tuple[str, ...]:
+    """Where adults are kept that ``base`` has measured far less precisely than they are
+    ``measured`` here, by level. Both are public: they follow from the plans alone."""
+    here = {lv: _deviation(schema, noise) for lv, noise in measured.items()}
+    there = {
+        lv: _deviation(u.schema, [n for n in u.noise if n.level == lv])
+        for u in base.universes
+        if u.name == PEOPLE.name
+        for lv in measured
+    }
+    return tuple(
+        f"the number of adults in each {lv} is kept from {base.name!r}, whose plan measures it there"
+        f" with a standard deviation of {deviation:.0f} persons. The queries of this plan alone would"
+        f" have {here[lv]:.0f}. So {lv} ages gain less than they can: rest on a release of"
+        " pl94-2010-best, or of another plan that measures adults (docs/dhc.md)"
+        for lv, deviation in there.items()
+        if deviation > _MUCH * here[lv]
+    )
+
+
+def _deviation(schema: Schema, noise: Sequence[QueryNoise]) -> float:
+    """That of the number of adults of a unit, by its own queries alone. A query with k times as many
+    answers gives each number as a sum of k, on average."""
+    adults = schema.query(ADULTS)
+    fine = [(n, q) for n in noise if adults.sums(q := schema.query(n.query))]
+    precision = sum(adults.answers / (q.answers * n.variance) for n, q in fine)
+    return float("inf") if not fine else float(precision**-0.5)

@@ -11,6 +11,7 @@ import tomli_w
 
 from das.model.not_private import WARNING
 from das.model.plan import Plan
+from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.spec.parts import Part, Run
 
@@ -71,6 +72,15 @@ class Specification(Part):
     @property
     def further(self) -> tuple[str, ...]:
         """What a run writes next to its release, in sentences."""
+        return ()
+
+    @property
+    def base(self) -> str:
+        """Path of the earlier release that it rests on; empty where it rests on none."""
+        return ""
+
+    def notes_on(self, base: PostProcessing) -> tuple[str, ...]:
+        """What it means for this how the earlier release was estimated, in sentences."""
         return ()
 
     @property

@@ -4,6 +4,8 @@ margins of error."""
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -66,6 +68,28 @@ def test_check_reads_the_input_and_says_what_a_run_takes(
     said = json.loads(commands.named("check")(*call, "--json")[1])
     assert [s["universe"] for s in said["sizes"]] == ["persons", "units", "households"]
     assert all(s["with_data"] and s["memory"] > 0 for s in said["sizes"])
+
+
+def test_check_notes_where_the_counts_that_are_kept_were_measured_less_precisely(
+    commands: Commands, root: Path, tmp_path: Path
+) -> None:
+    """By the specification of the release below alone: nothing else of it is there. 29 and 5 are
+    1 / sqrt(sum of rho over answers of an adult count), by hand from the two configurations."""
+    for below in ("pl94-2010", "pl94-2010-best"):
+        (tmp_path / below / "release").mkdir(parents=True)
+        shutil.copy(root / "configs" / f"{below}.toml", tmp_path / below / "release" / "spec.toml")
+    for config, below, noted in (
+        ("dhc-best", "pl94-2010", ["Tract", "Block_Group"]),
+        ("dhc-best", "pl94-2010/release", ["Tract", "Block_Group"]),
+        ("dhc-best", "pl94-2010-best", []),
+        ("dhc-best", "nothing", []),
+        ("dhc-2020", "pl94-2010", []),
+    ):
+        chosen = f"constraints.from={tmp_path / below}"
+        code, _, err = commands.named("check")(root / "configs" / f"{config}.toml", "--set", chosen)
+        assert code == 0, err
+        assert re.findall(r"adults in each (\w+) is kept", err) == noted, (config, below)
+        assert not noted or "29 persons. The queries of this plan alone would have 5." in err
 
 
 def test_check_and_detailed_check_say_the_same(
