@@ -40,8 +40,10 @@ def _watched(seconds: int = SECONDS) -> Iterator[None]:
     def late(*_: object) -> None:
         raise Slow
 
-    timers = ((signal.SIGPROF, signal.ITIMER_PROF, seconds),)
-    timers += ((signal.SIGALRM, signal.ITIMER_REAL, WAITING * seconds),)
+    timers = (
+        (signal.SIGPROF, signal.ITIMER_PROF, seconds),
+        (signal.SIGALRM, signal.ITIMER_REAL, WAITING * seconds),
+    )
     before = [signal.signal(number, late) for number, _, _ in timers]
     for _, timer, most in timers:
         signal.setitimer(timer, most)

@@ -121,7 +121,7 @@ class TiledUse(Frozen):
 
 def _tiling(lines: list[int], size: int, of_cells: Sequence[NDArray[np.int32]]) -> list[int] | None:
     """Of lines of one table, the largest first, those that together have ``size`` cells without
-    overlap: each that fits beside those before it."""
+    overlap: each that fits next to those before it."""
     chosen, covered = [], set[int]()
     for i in lines:
         cells = of_cells[i].tolist()
