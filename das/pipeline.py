@@ -142,10 +142,10 @@ def concluded(
 ) -> Outcome:
     """The end of a run: compare it with the truth, and write its manifest."""
     found: Mapping[str, Any] = maker.evaluate(work, measured, derived)
-    directory, spec, stages = work.directory, maker.spec, work.stages
+    directory, spec, stages, privacy = work.directory, maker.spec, work.stages, measured.privacy
     said = {
         "name": spec.run.name,
-        "entropy": measured.entropy,
+        "entropy": privacy.entropy,
         "version": __version__,
         "spec_digest": spec.digest,
         "began": measured.began.isoformat(timespec="seconds"),
@@ -154,11 +154,10 @@ def concluded(
         **derived.said,
         "outputs": directory.digests(),
     }
-    directory.write_manifest(marked(said, measured.private))
+    directory.write_manifest(marked(said, privacy.private))
     TaskStore(directory.root).remove()  # nothing of it is needed any more
-    return Outcome(
-        directory, stages.seconds, tuple(stages.notes), private=measured.private, **found
-    )
+    notes = tuple(stages.notes)
+    return Outcome(directory, stages.seconds, notes, private=privacy.private, **found)
 
 
 def run_prepared(spec: RunSpec, prepared: Prepared, out: Path, *, workers: int = 1) -> Outcome:

@@ -36,7 +36,6 @@ from das.making.work import (
     performed_where_cut,
 )
 from das.model.error_rows import ErrorRow
-from das.noise import entropy
 from das.release.estimating import (
     PublishedEstimates,
     certificates_json,
@@ -91,10 +90,7 @@ class CountsMaker:
         return performed_where_cut(choice, directory)
 
     def measure(self, work: RunContext) -> MeasuringRecord:
-        began, (name, private) = (
-            datetime.now(UTC),
-            entropy.stated(self.spec.run.entropy, self.spec.run.seed),
-        )
+        began = datetime.now(UTC)
         resume_state = ResumeState.read(work.directory)
         spec = self.spec.on(resume_state.unit_classes)
         with work.stages("measure"):
@@ -107,7 +103,7 @@ class CountsMaker:
                 work.progress,
                 work.accept_spent,
             )
-        return MeasuringRecord(began, name, private, privacy, (spec, resume_state))
+        return MeasuringRecord(began, privacy, (spec, resume_state))
 
     def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         spec, _ = measured.kept

@@ -26,7 +26,6 @@ from das.making.work import (
     one_folder,
     worth,
 )
-from das.noise import entropy
 from das.release import group_page
 from das.release.group_tables import publish
 from das.release.groups import open_groups
@@ -61,13 +60,10 @@ class DetailedMaker:
         return worth(choice, directory)
 
     def measure(self, work: RunContext) -> MeasuringRecord:
-        began, (name, private) = (
-            datetime.now(UTC),
-            entropy.stated(self.spec.run.entropy, self.spec.run.seed),
-        )
+        began = datetime.now(UTC)
         with work.stages("measure"):
             privacy = measure_groups(work.directory, work.engine, work.progress, work.accept_spent)
-        return MeasuringRecord(began, name, private, privacy)
+        return MeasuringRecord(began, privacy)
 
     def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         directory, privacy = work.directory, measured.privacy

@@ -38,7 +38,6 @@ from das.making.work import (
     one_folder,
     performed_where_cut,
 )
-from das.noise import entropy
 from das.release import dhc_files
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
@@ -133,10 +132,7 @@ class DhcMaker:
 
     def measure(self, work: RunContext) -> MeasuringRecord:
         """Estimation asks, in a process of its own, and is answered here."""
-        began, (name, private) = (
-            datetime.now(UTC),
-            entropy.stated(self.spec.run.entropy, self.spec.run.seed),
-        )
+        began = datetime.now(UTC)
         opened = open_dhc(work.directory.release)
         measuring = MeasuringDhc(opened, work.directory, work.accept_spent)
         with work.stages("measure and estimate"):
@@ -149,7 +145,7 @@ class DhcMaker:
             if work.directory.bytes_of_truth() >= SMALL:  # a small one is left to the next run
                 end_waiting()
         kept = (opened, measuring, done, refused)
-        return MeasuringRecord(began, name, private, measuring.close(), kept)
+        return MeasuringRecord(began, measuring.close(), kept)
 
     def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         opened, _, done, refused = measured.kept

@@ -24,7 +24,6 @@ from das.making.work import (
 )
 from das.model.sdhc.sensitivity import PHSAFE
 from das.model.sdhc.tables import STATE
-from das.noise import entropy
 from das.release import sdhc_modelled, sdhc_tables
 from das.release.public_sdhc import publish
 from das.release.sdhc import open_sdhc, resolved
@@ -62,12 +61,11 @@ class SdhcMaker:
         return EngineChoice(LOCAL, 1)
 
     def measure(self, work: RunContext) -> MeasuringRecord:
-        began, run = datetime.now(UTC), self.spec.run
+        began = datetime.now(UTC)
         with work.stages("measure"):
             work.progress.stage("measure", None)
             privacy = measure(self.spec, work.directory, work.accept_spent)
-        name, private = entropy.stated(run.entropy, run.seed)
-        return MeasuringRecord(began, name, private, privacy)
+        return MeasuringRecord(began, privacy)
 
     def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         rows = publish(work.directory, measured.privacy, work.stages, work.progress)

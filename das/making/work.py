@@ -44,12 +44,11 @@ class RunContext:
 
 @dataclass(frozen=True, eq=False)
 class MeasuringRecord:
-    """What the measuring of a run leaves for its end: when it began, its randomness, and its
-    privacy statement. ``kept``: what the publication needs of it for the stages behind."""
+    """What the measuring of a run leaves for its end: when it began, and its privacy statement,
+    which names the source of the noise. ``kept``: what the publication needs of it for the stages
+    behind."""
 
     began: datetime
-    entropy: str
-    private: bool
     privacy: OwnStatement
     kept: Any = None
 

@@ -87,7 +87,7 @@ class ToyMaker:
         said = statement(self.spec.terms, budget_book.close(), (), name, private)
         files = LedgerFile(directory.ledger).entries.files()
         privacy = seal(directory.release, said, self.spec.run.name, files)
-        return MeasuringRecord(began, name, private, privacy)
+        return MeasuringRecord(began, privacy)
 
     def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         return DerivedOutputs()
