@@ -187,7 +187,7 @@ def read_intervals(
 
 
 def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFrame:
-    of = PublishedReplicates.read(path) or source_of(_folder(path))
+    of = PublishedReplicates.read(path) or source_of(_folder(path), "intervals")
     names = [] if table is None else [named(table, [t.name for _, t in of.tables], "table", path)]
     levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
     parts = []

@@ -91,6 +91,21 @@ class Worlds:
             lambda folder: pipeline.run(chosen, folder, paths=[self.linked(data)]),
         )
 
+    def dhc_with_intervals(self) -> Path:
+        """The DHC with intervals from two replicates of seed 5, of two tables at one level."""
+        from das.engine import Silent
+        from das.release.replicate_source import IntervalOptions
+        from das.release.replicates import make
+
+        asked = IntervalOptions(2, 5, 0.9, tables=("P1", "P12"), levels=("County",))
+
+        def with_intervals(run: Path) -> None:
+            release = self.copy(self.dhc(), run) / "release"
+            quiet = {"workers": 1, "resume": False, "progress": Silent()}
+            make(release, release / "intervals", asked, **quiet)
+
+        return self.made("dhc with intervals", with_intervals)
+
     def group_folders(self, product: str = "persons") -> Path:
         """Parameters and records of the Detailed DHC, made up."""
         from das.files.simulators import detailed

@@ -32,12 +32,18 @@ MOST, LEAST = 10**9, 0.01
 CHANGES = {1: "a record added or removed", 2: "a record replaced by another"}
 
 
-def read(folder: Path, product: str) -> Parameters:
-    """The parameters in the folder itself, or in a run or release that was made with it."""
+def read(folder: Path, product: str | None) -> Parameters:
+    """The parameters in the folder itself, or in a run or release that was made with it, which says
+    whose records it counts."""
     from das.files.detailed import parameters
+    from das.release.groups import open_groups
 
-    made_with = release_of(folder) / "parameters"
-    return parameters.read(made_with if made_with.is_dir() else folder, PRODUCTS[product])
+    made_with = (release := release_of(folder)) / "parameters"
+    if product is None and made_with.is_dir():
+        return open_groups(release).spec.parameters
+    return parameters.read(
+        made_with if made_with.is_dir() else folder, PRODUCTS[product or "persons"]
+    )
 
 
 @click.command()
@@ -45,9 +51,7 @@ def read(folder: Path, product: str) -> Parameters:
 @click.option(
     "--product",
     type=click.Choice(list(PRODUCTS)),
-    default="persons",
-    show_default=True,
-    help="Which statistics.",
+    help="Which statistics. Default: those of a run, or persons.",
 )
 @click.option(
     "--margin",
@@ -99,7 +103,7 @@ def read(folder: Path, product: str) -> Parameters:
 @answering
 def plan(
     folder: Path,
-    product: str,
+    product: str | None,
     margins: tuple[str, ...],
     error: str | None,
     coverage: float,
@@ -137,6 +141,7 @@ def plan(
         "race_codes": _fewer(last, coverage) if codes else [],
     }
     rows = {name: _described(o, coverage, at) for name, o in options.items()}
+    product = now.product.name
     said = {"product": product, "coverage": coverage, "delta": str(at), "options": rows}
 
     def show() -> None:

@@ -29,12 +29,10 @@ PERSONS = {
 @click.option(
     "--product",
     type=click.Choice(list(PRODUCTS)),
-    default="persons",
-    show_default=True,
-    help="Which statistics.",
+    help="Which statistics. Default: those of a run, or persons.",
 )
 @answering
-def risk(folder: Path, product: str) -> CommandAnswer:
+def risk(folder: Path, product: str | None) -> CommandAnswer:
     """What an intruder learns about one person, and about the size of a group, from a release with
     these PARAMETERS.
 
@@ -53,7 +51,11 @@ def risk(folder: Path, product: str) -> CommandAnswer:
         for s in disclosures(plan, parameters.chance)
     ]
     members = [{"who": who, **_row(m)} for who, m in found]
-    data = {"product": product, "membership": members, "sizes": [asdict(s) for s in seen]}
+    data = {
+        "product": parameters.product.name,
+        "membership": members,
+        "sizes": [asdict(s) for s in seen],
+    }
     return CommandAnswer(data, lambda: _show(found, seen))
 
 

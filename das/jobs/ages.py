@@ -19,6 +19,7 @@ from das.model.labels import level_words
 from das.model.spelling import named
 from das.model.spine import Spine
 from das.model.universe import Universe
+from das.release.publications import publication_of
 from das.release.replicate_source import IntervalOptions, ReleaseSource
 from das.release.sources import source_of
 from das.replicates import ReplicateErrors, interval
@@ -62,6 +63,8 @@ def age_pictures(run: Path, choice: PlaceChoice) -> tuple[ReleaseSource, AgePict
 
     Raises :class:`UserError` for records without single years of age, a level that does not exist,
     or places that nobody lives in."""
+    if "tables" in publication_of(release_of(run)).cannot:
+        raise _none()
     source = source_of(release_of(run))
     u, spine = _universe(source), source.spine
     level = named(choice.level, spine.levels, "level", "--level")
@@ -115,11 +118,12 @@ def _universe(source: ReleaseSource) -> Universe:
         sizes = {a.name: len(a.levels) for a in u.schema.attributes}
         if sizes.get("sex") == 2 and sizes.get("age", 0) > _YEARS:
             return u
-    raise UserError(
-        "it has no records with single years of age and sex",
-        where="das ages",
-        remedy="name a release of the DHC",
-    )
+    raise _none()
+
+
+def _none() -> UserError:
+    said = "it has no records with single years of age and sex"
+    return UserError(said, where="das ages", remedy="name a release of the DHC")
 
 
 def _single_years(ages: Ints) -> Ints:

@@ -298,7 +298,7 @@ def make(
 def _opened(release: Path, digest: str, earlier: Path | None) -> ReleaseSource:
     """What lies at a path may be another release the next time: it is known by its ``digest``."""
     del digest
-    return source_of(release).on(earlier)
+    return source_of(release, "intervals").on(earlier)
 
 
 @lru_cache(maxsize=1)

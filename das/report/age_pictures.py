@@ -100,14 +100,14 @@ def single_years(single: AgeCounts, name: str) -> str:
 def medians(pictures: AgePictures) -> str:
     """The median age of each place."""
     value, (low, high) = pictures.median.value, pictures.median.ends()
-    chart = Chart(6.4, 0.9 + 0.24 * len(pictures.names))
+    chart = Chart(6.4, 0.9 + 0.32 * len(pictures.names))
     rows = np.arange(len(value), dtype=float).tolist()
     chart.plot(value.tolist(), rows, Look(INK, mark="o", size=5))
     there = np.isfinite(low) & np.isfinite(high)  # somebody is in all replicates
     if pictures.median.low is not None and there.any():
         at, row, one, other = (x[there].tolist() for x in (value, np.array(rows), low, high))
         chart.errors(at, row, one, other, _WHISKER, cap=2.5, across=True)
-    chart.rows([short(n, 1) for n in pictures.names], grid=True)
+    chart.rows([short(n) for n in pictures.names], grid=True)
     chart.x.label = "median age, years"
     chart.finish("", 0)
     return chart.svg("medians", "Median age by place")

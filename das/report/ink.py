@@ -36,15 +36,15 @@ def width_of(text: str, size: float, *, bold: bool = False) -> float:
     return sum(parts) * size * (_BOLD if bold else 1.0) / 100
 
 
-def short(text: str, lines: int = LINES) -> str:
-    """Words in lines of 24 characters; what does not fit into ``lines`` of them is left out.
+def short(text: str) -> str:
+    """Words in two lines of 24 characters; what does not fit into them is left out.
 
     >>> short("Voting age by Hispanic origin by Race").splitlines()
     ['Voting age by Hispanic', 'origin by Race']
     """
     if len(text) <= LINE and "\n" not in text:
         return text
-    return "\n".join(textwrap.wrap(text, LINE, max_lines=lines, placeholder=" …")) or text[:LINE]
+    return "\n".join(textwrap.wrap(text, LINE, max_lines=LINES, placeholder=" …")) or text[:LINE]
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,8 @@ from tests.worlds import Worlds
 
 
 @pytest.fixture(scope="module")
-def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With intervals of one table and level."""
-    copy = worlds.copy(worlds.dhc(), tmp_path_factory.mktemp("areas") / "dhc")
-    das.intervals(copy, replicates=3, seed=1, tables=["P12", "P1"], levels=["County"])
-    return copy
+def run(worlds: Worlds) -> Path:
+    return worlds.dhc_with_intervals()
 
 
 @pytest.fixture

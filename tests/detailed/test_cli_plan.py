@@ -19,11 +19,13 @@ from tests.files.detailed import folders
 
 @pytest.fixture(autouse=True)
 def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(folder: object, product: str) -> Parameters:
+    def read(folder: object, product: str | None) -> Parameters:
         return (
             worlds.persons(GEOMETRIC)
             if str(folder) == "pure"
-            else {"persons": worlds.persons, "households": worlds.households}[product]()
+            else {"persons": worlds.persons, "households": worlds.households}[
+                product or "persons"
+            ]()
         )
 
     monkeypatch.setattr(detailed_plan, "read", read)

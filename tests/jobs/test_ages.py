@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from das.cli import main
-from das.engine import Silent
 from das.errors import UserError
 from das.jobs.ages import PlaceChoice, age_pictures
 from das.model.dhc.persons import DHCP
 from das.model.universe import Universe
-from das.release.interval_writing import IntervalOptions
-from das.release.replicates import make
 from das.release.sources import source_of
 from das.replicates import ReplicateErrors, interval
 from das.report.dhc_places import median_age
@@ -23,14 +19,8 @@ from tests.worlds import Worlds
 
 
 @pytest.fixture(scope="module")
-def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the DHC with intervals from three replicates."""
-    out = tmp_path_factory.mktemp("ages") / "run"
-    shutil.copytree(worlds.dhc(), out)
-    folder = out / "release" / "intervals"
-    asked = IntervalOptions(3, 5, 0.9, tables=("P12",), levels=("County",))
-    make(out / "release", folder, asked, workers=1, resume=False, progress=Silent())
-    return out
+def run(worlds: Worlds) -> Path:
+    return worlds.dhc_with_intervals()
 
 
 def test_what_is_shown_is_published_and_has_the_intervals_of_the_replicates(run: Path) -> None:
@@ -46,7 +36,7 @@ def test_what_is_shown_is_published_and_has_the_intervals_of_the_replicates(run:
     value = ages(source.counts(u))
     order = np.argsort(-value.sum(axis=(1, 2)), kind="stable")
     drawn = np.array([ages(h) for h in source.replicates(u)])
-    assert (found.replicates, found.coverage, len(drawn)) == (3, 0.9, 3)
+    assert (found.replicates, found.coverage, len(drawn)) == (2, 0.9, 2)
     for kept, of in (
         (found.five, lambda a: np.stack([a[..., i : i + 5].sum(-1) for i in range(0, 85, 5)], -1)),
         (found.single, lambda a: a[..., :100]),
@@ -68,7 +58,7 @@ def test_the_command_writes_a_page(
 ) -> None:
     """With intervals and without; a seeded run says that it is not private."""
     out, shown = tmp_path / "p.html", ("--level", "tract", "--first", "1")
-    for source, word in ((run, "3 replicates"), (worlds.dhc(), "makes them")):
+    for source, word in ((run, "2 replicates"), (worlds.dhc(), "makes them")):
         with pytest.raises(SystemExit) as end:
             main(["ages", str(source), *shown, "--out", str(out)])
         assert end.value.code == 0

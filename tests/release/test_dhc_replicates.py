@@ -35,23 +35,13 @@ from tests.commands import Commands
 from tests.release.test_interval_files import check_dictionary
 from tests.worlds import Worlds
 
-CHOSEN = {"tables": ("P12",), "levels": ("County",)}
+CHOSEN = {"tables": ("P1", "P12"), "levels": ("County",)}
 ASKED = IntervalOptions(2, seed=5, coverage=0.9, **CHOSEN)
 
 
 @pytest.fixture(scope="module")
-def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With intervals of one table at one level."""
-    out = worlds.copy(worlds.dhc(), tmp_path_factory.mktemp("made") / "run")
-    make(
-        out / "release",
-        out / "release" / "intervals",
-        ASKED,
-        workers=1,
-        resume=False,
-        progress=Silent(),
-    )
-    return out
+def run(worlds: Worlds) -> Path:
+    return worlds.dhc_with_intervals()
 
 
 @pytest.fixture(scope="module")
@@ -462,7 +452,7 @@ def test_it_is_verified_with_them_and_not_where_they_were_altered(
 
 def test_the_dictionary_has_every_file_and_every_column_and_no_other(run: Path) -> None:
     folder = run / "release" / "intervals"
-    check_dictionary(folder, {"P12"})
+    check_dictionary(folder, {"P1", "P12"})
     assert not (folder / PAGE).exists()
 
 
@@ -481,8 +471,10 @@ def test_tables_are_chosen_at_the_levels_that_they_are_published_for(
 # -----------------------------------------------------------------------------------------------
 
 
-def test_the_command_adds_them_to_a_release(commands: Commands, run: Path) -> None:
-    call = commands.named("intervals")
+def test_the_command_adds_them_to_a_release(
+    commands: Commands, run: Path, worlds: Worlds, tmp_path: Path
+) -> None:
+    call, run = commands.named("intervals"), worlds.copy(run, tmp_path / "run")
     code, out, _ = call(
         run,
         "--replicates",

@@ -70,7 +70,7 @@ def named_places(
         UserError: a name matches no place, or several (the message lists them); or the
             places are of several levels.
     """
-    found = [_meant(name, matches(places, prefixes, [name])) for name in names]
+    found = [_meant(name, places, prefixes) for name in names]
     if len({p.level for p in found}) > 1:
         raise UserError(
             f"these places are of different levels: {_listed(found)}",
@@ -80,7 +80,8 @@ def named_places(
     return found
 
 
-def _meant(name: str, found: Sequence[NamedPlace]) -> NamedPlace:
+def _meant(name: str, places: Mapping[str, PlaceColumns], prefixes: Sequence[str]) -> NamedPlace:
+    found = matches(places, prefixes, [name])
     if not found:
         raise UserError(_NONE[0], where=f"--name {name}", remedy=_NONE[1])
     wanted = str(plain(np.array([name]))[0])
@@ -94,18 +95,19 @@ def _meant(name: str, found: Sequence[NamedPlace]) -> NamedPlace:
         raise UserError(
             f"{len(best):,} places have this name: {_listed(best)}",
             where=f"--name {name}",
-            remedy=_remedy(best),
+            remedy=_remedy(best, places),
         )
     return best[0]
 
 
-def _remedy(best: Sequence[NamedPlace]) -> str:
-    """How to name one of several places: by its GEOID, if no other of them has it."""
+def _remedy(best: Sequence[NamedPlace], places: Mapping[str, PlaceColumns]) -> str:
+    """How to name one of several places: by its GEOID, if no other place has it."""
     first = best[0]
     geoid = first.geoid or first.code
-    if [p.geoid or p.code for p in best].count(geoid) > 1:
-        return f"give its level or kind as well, such as {first.level}"
-    return f"name it by its GEOID, such as --name {geoid}, or give its level or kind as well"
+    if sum(geoid in (p.code, p.geoid) for p in matches(places, (), [geoid])) == 1:
+        return f"name it by its GEOID, such as --name {geoid}, or give its level or kind as well"
+    also = f" and its GEOID, {geoid}" if [p.level for p in best].count(first.level) > 1 else ""
+    return f"give its level or kind as well, such as {first.level}{also}"
 
 
 def areas_called(
