@@ -86,8 +86,9 @@ def link(worlds: Worlds) -> Path:
 
 
 def intervals(worlds: Worlds) -> Path:
-    """This DHC with intervals from two replicates."""
+    """This DHC with intervals from two replicates, which cover errors of the counts, too."""
     asked = ["--replicates", "2", "--level", "County", "--level", "Tract", "--quiet"]
+    asked += ["--earlier", str(counts(worlds))]
 
     def make(folder: Path) -> None:
         main(["intervals", str(worlds.copy(dhc(worlds), folder)), *asked], standalone_mode=False)

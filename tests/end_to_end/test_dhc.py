@@ -34,6 +34,7 @@ from das.release.dhc import open_dhc
 from das.release.seal import seal
 from das.spec import DhcSpec, load
 from das.truth.dhc import EarlierRelease, prepare
+from tests import awkward
 from tests.commands import Commands
 from tests.release.test_dictionary import check_complete
 from tests.worlds import ROOT, Worlds
@@ -151,21 +152,6 @@ def test_it_is_verified_and_follows_from_the_release_alone(run: Path, tmp_path: 
     assert said.total == sum(u.plan.cost for u in open_dhc(run / "release").spec.universes)
 
 
-def test_all_of_it_follows_from_the_release_alone(worlds: Worlds, tmp_path: Path) -> None:
-    """Also the page, which has the certificates: the least difference in what is estimated shows
-    there.
-    """
-    run, alone = worlds.dhc("output.report=true"), tmp_path / "alone"
-    shutil.copytree(run / "release", alone)
-    estimate_from(alone, tmp_path / "again")
-    assert tree_digests(tmp_path / "again" / "release") == tree_digests(run / "release")
-    first, again = (
-        json.loads((f / "manifest.json").read_text("utf-8"))["certificates"]
-        for f in (run, tmp_path / "again")
-    )
-    assert again == first  # bit by bit, before anything is rounded
-
-
 def test_a_prior_of_shares_follows_from_the_release_alone_and_changes_blocks_only(
     worlds: Worlds, run: Path, tmp_path: Path
 ) -> None:
@@ -190,13 +176,13 @@ def test_a_prior_of_shares_follows_from_the_release_alone_and_changes_blocks_onl
 
 
 def test_the_page_names_files_that_there_are(worlds: Worlds) -> None:
-    run = worlds.dhc("output.report=true")
+    run = awkward.dhc(worlds)
     page = (run / "release" / "report.html").read_text("utf-8")
     named = {
         *re.findall(r'href="([^"#:]+)"', page),
         *re.findall(r"<code>([a-z]+\.[a-z]+)</code>", page),
     }
-    assert named == {"privacy.html", "dictionary.csv", "spec.toml"}
+    assert named == {"privacy.html", "dictionary.csv", "spec.toml", "spine.parquet"}
     assert all((run / "release" / name).is_file() for name in named)
     assert "<dt>Levels</dt><dd>US (1), State (" in page
 
@@ -529,29 +515,8 @@ def test_beside_its_measurements_is_nothing(worlds: Worlds, run: Path, tmp_path:
 # ------------------------------------------------------------------------------------------------
 
 
-def test_the_commands_take_it_as_any_other(
-    worlds: Worlds, run: Path, tmp_path: Path, commands: Commands
-) -> None:
+def test_the_commands_take_it_as_any_other(run: Path, tmp_path: Path, commands: Commands) -> None:
     call = commands.named
-    earlier, linked = worlds.run("run.seed=1", data="one thousand"), worlds.linked()
-    code, out, _ = call("run")(
-        "dhc-2020",
-        "--data",
-        linked,
-        "--set",
-        f"constraints.from={earlier}",
-        "--set",
-        "run.seed=1",
-        "--set",
-        "output.report=false",
-        "--out",
-        tmp_path / "run",
-        "--quiet",
-        "--json",
-    )
-    assert code == 0
-    assert json.loads(out)["private"] is False
-    assert tree_digests(tmp_path / "run" / "release") == tree_digests(run / "release")
     assert call("account")("verify", run)[0] == 0
     assert call("estimate")("--from", run, "--out", tmp_path / "again", "--quiet")[0] == 0
     code, out, _ = call("check")("dhc-2020", "--json")

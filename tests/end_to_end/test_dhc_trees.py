@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import das
 from das import spec as specs
 from das.engine.progress import SILENT
 from das.errors import InputError, ReleaseError
@@ -112,26 +111,6 @@ def test_the_statement_costs_what_it_costs_on_the_published_tree(
     assert [note in " ".join(s.says) for s in (said, plain)] == [True, False]
     assert open_dhc(worlds.dhc() / "release").trees[PERSONS].is_published
     assert not tree_path(worlds.dhc() / "release", PERSONS).exists()
-
-
-def test_areas_have_the_sums_of_blocks_and_intervals_from_replicates(
-    worlds: Worlds, made: Path, wards: Path, tmp_path: Path
-) -> None:
-    run = worlds.copy(made, tmp_path / "run")
-    earlier = worlds.run(SEED, data=DATA)
-    das.intervals(run, replicates=2, seed=1, tables=["P12"], levels=["County"], earlier=earlier)
-    found = das.read_areas(run, wards, statistics=["P0120001"]).set_index("area")
-    blocks = das.read_tables(run, "P12", "Block")
-    inside = pd.read_csv(wards, dtype=str).set_index("block")["area"]
-    total = blocks[blocks["field"] == "P0120001"].set_index("geocode")["value"]
-    mine = total.groupby(inside.reindex(total.index)).sum()
-    assert found["value"].to_dict() == mine.to_dict()
-    assert (found["lower"] < found["upper"]).any()
-    known = {a.kind: a for a in open_dhc(run / "release").areas()}  # of the earlier release
-    assert {"Place", "CD", "AIAN"} <= known.keys()
-    places = das.read_areas(run, kind="Place", statistics=["P0120001"])
-    assert len(places) == len(known["Place"])
-    assert places["lower"].notna().all()
 
 
 def test_a_replicate_is_measured_over_the_tree_and_keeps_what_is_fixed(opened: OpenedDhc) -> None:

@@ -205,7 +205,7 @@ def test_a_line_of_a_table_is_drawn_by_its_number_its_words_or_its_field(
 
 
 def test_the_demographic_file_is_drawn_by_its_tables(worlds, commands, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    run = worlds.copy(worlds.dhc(), tmp_path / "dhc")
+    run = worlds.dhc()
     rows = pd.read_csv(run / "release" / "tables" / "P12_County.csv", dtype={"GEOCODE": str})
     file = boundaries(tmp_path / "c.geojson", rows["GEOCODE"].tolist())
     wanted = MapOptions("County", answer="P0120002", table="P12")
@@ -226,11 +226,8 @@ def test_the_demographic_file_is_drawn_by_its_tables(worlds, commands, tmp_path)
     call = (run, "--boundaries", file, "--level", "County", *margin)
     code, _, err = commands.named("map")(*call)
     assert (code, "drawn on request" in err) == (2, True)
-    code, _, err = commands.named("intervals")(
-        run, "--replicates", "2", "--table", "P12", "--level", "County", "--seed", "1", "--quiet"
-    )
-    assert code == 0, err
-    assert commands.named("map")(*call)[0] == 0
+    run = worlds.dhc_with_intervals()
+    assert commands.named("map")(run, *call[1:])[0] == 0
     found = das.read_intervals(run, "P12", "County", method="replicates").query(
         "field == 'P0120002'"
     )
