@@ -26,6 +26,11 @@ from das.report.privacy import bound
 
 #: At which epsilon is stated where nothing is said.
 DELTA = Fraction(1, 10**10)
+PRODUCT = click.option(
+    "--product",
+    type=click.Choice(list(PRODUCTS)),
+    help="Which statistics. Default: those of a run, or persons.",
+)
 #: No margin and no group is larger; and no margin holds more seldom.
 MOST, LEAST = 10**9, 0.01
 #: What differs, by how many runs it concerns.
@@ -48,11 +53,7 @@ def read(folder: Path, product: str | None) -> Parameters:
 
 @click.command()
 @click.argument("folder", metavar="PARAMETERS", type=PATH)
-@click.option(
-    "--product",
-    type=click.Choice(list(PRODUCTS)),
-    help="Which statistics. Default: those of a run, or persons.",
-)
+@PRODUCT
 @click.option(
     "--margin",
     "margins",

@@ -10,10 +10,9 @@ import click
 
 from das.cli.answer import CommandAnswer, answering
 from das.cli.console import console, records_table
-from das.cli.detailed_plan import read
+from das.cli.detailed_plan import PRODUCT, read
 from das.cli.options import PATH
 from das.detailed.membership import DisclosureBySize, Membership, disclosures, membership
-from das.model.adaptive import PRODUCTS
 
 #: The persons for whom chances are stated: how many codes of race they are known to have written,
 #: and whether their ethnicity is in a group.
@@ -26,11 +25,7 @@ PERSONS = {
 
 @click.command()
 @click.argument("folder", metavar="PARAMETERS", type=PATH)
-@click.option(
-    "--product",
-    type=click.Choice(list(PRODUCTS)),
-    help="Which statistics. Default: those of a run, or persons.",
-)
+@PRODUCT
 @answering
 def risk(folder: Path, product: str | None) -> CommandAnswer:
     """What an intruder learns about one person, and about the size of a group, from a release with

@@ -281,6 +281,14 @@ def test_every_other_publication_is_verified_estimated_and_carried(
     carried(worlds.copy(other, tmp_path / "run"), commands, tmp_path)
 
 
+def test_a_run_of_the_detailed_dhc_says_whose_records_it_counts(
+    worlds: Worlds, commands: Commands
+) -> None:
+    code, out, said = commands.named("detailed")("plan", worlds.groups("households"), "--json")
+    assert code == 0, said
+    assert json.loads(out)["product"] == "households"
+
+
 @pytest.mark.parametrize("command", ["tables", "intervals", "ages", "map", "area", "link"])
 def test_what_a_publication_lacks_is_refused_by_its_name(
     other: Path, commands: Commands, tmp_path: Path, command: str
