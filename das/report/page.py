@@ -91,8 +91,8 @@ def _worst(
     return [p for p in found if by_unit[p.code] is p][:LISTED]
 
 
-@dataclass(frozen=True)
-class OffSpineErrors:
+@dataclass(frozen=True, repr=False)
+class OffSpineErrors(Closed):
     """Errors of the total over all areas of a kind, and the area where it is largest."""
 
     kind: str

@@ -43,7 +43,7 @@ HOLD_THE_TRUTH = (
     "evaluate/tallies.py",
     "risk/score.py",
     "risk/exposure.py",
-    "report/worst.py",
+    "report/page.py",
     "truth/prepared.py",
     "truth/assessment.py",
     "arrays/counting.py",
