@@ -149,7 +149,7 @@ class Store:
         """Write a small object, and delete it. Raises :class:`UserError` where that cannot be done,
         or where others could read what is confidential."""
         self._refuse_open()
-        path = self._path(f".das-{uuid4().hex}")
+        path = self._path(f".das-{uuid4().hex}{_DRAFT}")  # where it stays, it is nobody's
         try:
             self._send(path, memoryview(b"das"))
             self._fs.delete_file(path)

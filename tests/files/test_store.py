@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,27 @@ def test_a_connection_that_is_cut_leaves_no_object_and_the_next_attempt_is_whole
         pool.submit(store.put, "big", file).result()
     assert s3.objects(bucket) == {"big": file.read_bytes()}
     line.close()
+
+
+class _WithoutDeletion:
+    """A file system whose connection is gone before anything can be deleted."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+    def delete_file(self, path: str) -> None:
+        raise OSError(f"no answer about {path}")
+
+
+def test_an_attempt_that_ends_while_it_looks_is_in_no_ones_way(store: Store) -> None:
+    """The next one finds the store as empty as it was."""
+    with pytest.raises(UserError, match="nothing can be written there, or deleted"):
+        replace(store, _fs=_WithoutDeletion(store._fs)).check()
+    assert store.sizes() == {}
+    store.check()
 
 
 def test_a_stream_that_another_error_interrupts_leaves_nothing(
