@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         nation.write(folder / "data", seed=1, share=given.share, states=[given.state])
         blocks = totals(chosen([given.state])[0], given.share).blocks
         began = perf_counter()
-        with _cluster(certificates.write(folder / "tls")) as address:
+        with cluster(certificates.write(folder / "tls")) as address:
             figures("a cluster begins", perf_counter() - began, "s", workers=WORKERS)
             _compare(figures, folder, address, given.repeats, blocks)
 
@@ -133,9 +133,9 @@ def attempt() -> None:
 
 
 @contextmanager
-def _cluster(tls: Path) -> Iterator[str]:
+def cluster(tls: Path, workers: int = WORKERS) -> Iterator[str]:
     """Worker processes of Dask that may see the truth: the address of their scheduler, when all are
-    there.
+    there. ``tls`` has their certificates.
     """
     import dask
     import distributed
@@ -156,7 +156,7 @@ def _cluster(tls: Path) -> Iterator[str]:
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         distributed.LocalCluster(
-            n_workers=WORKERS,
+            n_workers=workers,
             threads_per_worker=1,
             resources={RESOURCE: 1},
             protocol="tls://",

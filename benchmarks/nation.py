@@ -14,10 +14,12 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks.common import Figures
+from benchmarks.engines import cluster
 from benchmarks.whole_run import whole_run
 from das.files.release import spine as spine_file
 from das.files.simulators import nation
 from das.spec import METHODS
+from tests.engine import certificates
 
 BLOCKS = 8_132_968  #: of 2020
 #: Minutes of the whole on two cores, reports and evaluation included; and gigabytes.
@@ -30,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--share", default="0.1", help="of every state; 1 is all of it")
     parser.add_argument("--method", choices=METHODS, action="append", help="default: both")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--engine", choices=("local", "dask"), default="local")
     parser.add_argument("--data", type=Path, help="a nation that was simulated before")
     parser.add_argument(
         "--keep", type=Path, help="a folder that is kept: a run that was stopped there goes on"
@@ -41,12 +44,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         data = given.data or folder / f"nation-{given.share}"
         if given.data is None:
             nation.write(data, seed=1, share=float(given.share), workers=given.workers)
-        for method in given.method or METHODS:
-            _measured(figures, data, folder / f"run-{method}-{given.share}", method, given.workers)
+        tls = folder / "tls"
+        with (
+            cluster(certificates.write(tls), given.workers)
+            if given.engine == "dask"
+            else nullcontext() as address
+        ):
+            engine = ["--engine", "dask", "--scheduler", address, "--tls", str(tls)]
+            for method in given.method or METHODS:
+                out = folder / f"run-{method}-{given.share}"
+                more = engine if address else []
+                _measured(figures, data, out, method, given.workers, more)
 
 
-def _measured(figures: Figures, data: Path, out: Path, method: str, workers: int) -> None:
+def _measured(
+    figures: Figures, data: Path, out: Path, method: str, workers: int, engine: Sequence[str]
+) -> None:
+    """The processes of a cluster are not the command's: of them are neither the processor minutes
+    nor the memory."""
     more = [
+        *engine,
         "--set",
         'data.reader="pl94-2020"',
         "--set",

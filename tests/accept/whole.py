@@ -1,5 +1,6 @@
 """``make accept-all``: every chain of commands on the official files, and the table of what each
-took, in docs/acceptance.md.
+took, in docs/acceptance.md. A chain's lines are written when it has ended well; the lines of chains
+that are not run stay.
 
 Ends with 1 where a command fails, leaves something behind, or makes a release that does not add
 up."""
@@ -9,10 +10,10 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 
 from das.version import __version__
@@ -22,57 +23,59 @@ from tests.accept.steps import CHAINS
 from tests.accept.whole_steps import WHOLE
 
 PAGE = printed.ROOT / "docs" / "acceptance.md"
-HEAD = """{above} by `make accept-all`. -->
+HEAD = """ by `make accept-all`. -->
 
-Version {version}, Python {python}, {cores} processors. *Persons* and *units* are those of the release. *Peak* is the largest process of the command.
+Python {python}, {cores} processors. *Persons* and *units* are those of the release. *Peak* is the largest process of the command.
 
-| chain | command | seconds | processor seconds | peak, MB | persons | units |
-|---|---|---|---|---|---|---|
+| chain | version, day | command | seconds | processor seconds | peak, MB | persons | units |
+|---|---|---|---|---|---|---|---|
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.accept.whole", description=__doc__)
     parser.add_argument("--data", type=Path, default=printed.ROOT.parent / "shared" / "data")
-    parser.add_argument(
-        "--chains", help="some of them, with commas; the page is then left as it is"
-    )
+    parser.add_argument("--chains", help="some of them, with commas")
     given = parser.parse_args(arguments)
-    every = CHAINS | WHOLE
-    chosen = given.chains.split(",") if given.chains else list(every)
-    lines, failed = [], False
-    with tempfile.TemporaryDirectory() as name:
-        for chain in chosen:
-            folder = Path(name) / chain
-            folder.mkdir()
-            reader = Reader(folder, given.data)
-            for line, well in _told(chain, reader):
+    chosen, failed = given.chains.split(",") if given.chains else list(CHAINS | WHOLE), False
+    for chain in chosen:
+        with tempfile.TemporaryDirectory() as name:
+            lines, well = [], True
+            for line, right in _told(chain, Reader(Path(name), given.data)):
                 print(line, flush=True)
                 lines.append(line)
-                failed |= not well
-            shutil.rmtree(folder)
-    if not given.chains and not failed:
-        head = HEAD.format(version=__version__, python=platform.python_version(), cores=_cores())
-        PAGE.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
-        print(f"written: {PAGE}")
+                well &= right
+        if well:
+            _write(chain, lines)
+        failed |= not well
     return int(failed)
+
+
+def _write(chain: str, lines: Sequence[str]) -> None:
+    """The page, with these lines of a chain."""
+    above, _, below = PAGE.read_text(encoding="utf-8").partition(printed.MADE)
+    of = {c: [s for s in below.splitlines() if s.startswith(f"| {c} |")] for c in CHAINS | WHOLE}
+    of[chain] = list(lines)
+    head = HEAD.format(python=platform.python_version(), cores=_cores())
+    table = "\n".join(line for some in of.values() for line in some)
+    PAGE.write_text(above + printed.MADE + head + table + "\n", encoding="utf-8")
 
 
 def _told(chain: str, reader: Reader) -> Iterator[tuple[str, bool]]:
     """A line for each command of a chain, and whether all was well; a chain ends where a command
     fails."""
-    steps = (CHAINS | WHOLE)[chain]
+    steps, when = (CHAINS | WHOLE)[chain], f"{__version__}, {date.today()}"
     for step in steps:
         try:
             done = reader.done(steps, step.name)
         except Absent as file:
-            yield f"| {chain} | {step.line}: {file} is absent | | | | | |", False
+            yield f"| {chain} | {when} | {step.line}: {file} is absent | | | | | |", False
             return
         persons, units, wrong = _figures(done)
         well = done.code == 0 and not done.left and not wrong
         told = f"{done.seconds:.1f} | {done.processor:.1f} | {done.peak_mb:,.0f}"
         line = " ".join(["das", *done.words]).replace(str(reader.folder), ".").replace("|", "\\|")
-        yield f"| {chain} | `{line}` | {told} | {persons} | {units} |", well
+        yield f"| {chain} | {when} | `{line}` | {told} | {persons} | {units} |", well
         if not well:
             print(f"{done}\n{done.left}\n{wrong}", file=sys.stderr)
         if done.code:

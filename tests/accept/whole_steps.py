@@ -188,7 +188,11 @@ ATTACK = (
 #: twentieth of the nation.
 BENCHMARKS = (
     Step("28 tracts", "", "python -m benchmarks.dhc --only tracts"),
-    Step("a twentieth of the nation", "", "python -m benchmarks.nation --share 0.05"),
+    Step(
+        "a twentieth of the nation",
+        "",
+        "python -m benchmarks.nation --share 0.05 --method topdown --engine dask",
+    ),
 )
 
 WHOLE: dict[str, tuple[Step, ...]] = {
