@@ -90,7 +90,7 @@ PACKAGED = (
         "to a store",
         "README.md",
         "das run CONFIG --store s3://BUCKET/PREFIX",
-        {"CONFIG": "pl94-2010", "s3://BUCKET/PREFIX": "file://{folder}/store"},
+        {"CONFIG": "pl94-2010", "s3://BUCKET/PREFIX": "file://{folder}/.store"},
     ),
     Step(
         "tenth",
