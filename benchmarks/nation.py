@@ -50,11 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if given.engine == "dask"
             else nullcontext() as address
         ):
-            engine = ["--engine", "dask", "--scheduler", address, "--tls", str(tls)]
+            engine = (
+                ["--engine", "dask", "--scheduler", address, "--tls", str(tls)] if address else []
+            )
             for method in given.method or METHODS:
                 out = folder / f"run-{method}-{given.share}"
-                more = engine if address else []
-                _measured(figures, data, out, method, given.workers, more)
+                _measured(figures, data, out, method, given.workers, engine)
 
 
 def _measured(
