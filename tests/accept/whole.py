@@ -25,7 +25,7 @@ from tests.accept.whole_steps import WHOLE
 PAGE = printed.ROOT / "docs" / "acceptance.md"
 HEAD = """ by `make accept-all`. -->
 
-Python {python}, {cores} processors. *Persons* and *units* are those of the release. *Peak* is the largest process of the command.
+Python {python}, {cores} processors. *Persons* and *units* are those of the release. *Peak* is the largest process of the command. *Seconds* are of a clock on the wall: there are more of them where other programs run.
 
 | chain | version, day | command | seconds | processor seconds | peak, MB | persons | units |
 |---|---|---|---|---|---|---|---|
