@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
 import sys
+from io import TextIOWrapper
 
 
 def run() -> None:
@@ -12,6 +14,8 @@ def run() -> None:
     """
     # what is loaded and counted stays: to look for cycles is a tenth of a short command
     gc.set_threshold(50_000, 20, 100)
+    if isinstance(sys.stdout, TextIOWrapper) and codecs.lookup(sys.stdout.encoding).name != "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")  # it may have no sign for plus or minus
     try:
         from das.cli import main
     except KeyboardInterrupt:

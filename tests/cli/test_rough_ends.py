@@ -25,7 +25,7 @@ from das.cli.options import OUT, PATH, guarded
 from das.errors import SpecError, UserError
 from das.files.run import run_directory
 from das.files.store import Store
-from tests.worlds import Worlds
+from tests.worlds import ROOT, Worlds
 
 
 @click.command()
@@ -78,6 +78,17 @@ def test_a_text_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     (long := tmp_path / "long").write_text("x" * 1001)
     with pytest.raises(SpecError, match="more than 1,000 bytes"):
         run_directory.read_text(long, "configuration")
+
+
+def test_a_terminal_without_the_sign_for_plus_or_minus() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "das", "plan", "pl94-2010"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert rb"\xb1" in done.stdout
 
 
 def test_standard_output_that_is_closed_or_full(worlds: Worlds) -> None:
