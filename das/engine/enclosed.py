@@ -3,11 +3,12 @@
 The process with the truth starts it, sends it a *job*, answers its questions, and gets its result.
 
 *Why it cannot have more than it is sent.* It is a fresh interpreter, not a fork, so it has never had
-memory of the process that started it. It inherits no open file except the two pipes and standard
-error. It is told no path: its folder is the root, and its arguments name this module alone. Of the
-environment it has only what sets Python and its libraries. The system refuses it every file
-except code, every socket, and other processes (:mod:`das.engine.enclosure`). A job is a value of
-arrays.
+memory of the process that started it. It inherits no open file except the two pipes, standard
+error, and an end of a third pipe. That one is closed when it and all that it has started have
+ended. It is told no path: its folder is the root, and its arguments name this module and that end
+alone. Of the environment it has only what sets Python and its libraries. The system refuses it every
+file except code, every socket, and other processes (:mod:`das.engine.enclosure`). A job is a value
+of arrays.
 What it asks reaches the other side as JSON and numbers (:mod:`das.engine.channel`), which are never
 run there; only it unpickles, and only what the process that started it has sent.
 
