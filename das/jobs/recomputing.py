@@ -15,7 +15,8 @@ from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE
 from das.engine import Progress
 from das.errors import ReleaseError
 from das.files.release import statement
-from das.release.again import estimate_from
+from das.release.publications import publication_of
+from das.release.reestimation import estimate_again
 from das.release.wording import Wording
 
 #: Made from the others, and held against them by themselves.
@@ -35,7 +36,8 @@ def check_recomputed(
     """
     with TemporaryDirectory(prefix="das-recompute-") as folder:
         made = Path(folder) / "made"
-        estimate_from(release, made, workers=workers, progress=progress)
+        half = publication_of(release)
+        estimate_again(release, made, half, workers=workers, progress=progress)
         again = dict(statement.read(made / "release").digests)
         _compare(release, dict(found.said.digests), again, found)
 

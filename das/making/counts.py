@@ -43,9 +43,9 @@ from das.release.estimating import (
     post_processed,
 )
 from das.release.opened import OpenedRelease, open_upper_tree
-from das.report import ByPlace, by_place, html
 from das.report.answers import AnswerKey, Shown
 from das.report.facts import facts
+from das.report.page import ByPlace, by_place, html
 from das.size import refuse_beyond
 from das.spec import RunSpec
 from das.spec.redundant import redundant_by_trees

@@ -16,7 +16,6 @@ from das.engine.choice import EngineChoice
 from das.engine.local import LocalEngine
 from das.errors import InfeasibleError, ReleaseError, SpecError, UserError
 from das.files import atomic
-from das.files.measurements.outside import NOTHING, Outside
 from das.files.release import spine as spine_file
 from das.files.release import statement
 from das.files.release.adoption import adopt, check_taken
@@ -48,15 +47,10 @@ _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
 
 
 class PublicCounts(PublicHalf):
-    """``outside``: what is known of places besides measurements in the Bureau's layout."""
-
     title = "counts over a tree"
     optimised_from: Literal["tree", "release"] = "tree"
     needed = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
-
-    def __init__(self, outside: Outside = NOTHING) -> None:
-        self.outside = outside
 
     def resolved(self, spec: Spec) -> RunSpec:
         return spec.measured_by_us("a configuration")
@@ -191,16 +185,14 @@ class PublicCounts(PublicHalf):
         check_published(open_release(release), wording)
 
     def again(self, rerun: Rerun) -> Recomputation:
-        """Estimate again from a release of ours, or from measurements in the Bureau's layout.
-        ``changes`` (``dotted.key=value``) change how it is estimated, rounded and written, such as
-        ``estimation.method=topdown``; the measurements stay the same."""
-        from das.files.measurements import published_layout  # no run needs it
+        """Estimate again. ``changes`` (``dotted.key=value``) change how it is estimated, rounded
+        and written, such as ``estimation.method=topdown``; the measurements stay the same."""
+        return self.estimated(rerun, rerun.release)
 
+    def estimated(self, rerun: Rerun, taken: Path) -> Recomputation:
+        """Estimate from the measurements and public files of the folder ``taken``: the release
+        itself, or what was made of files of another layout."""
         release, into, progress = rerun.release, rerun.into.release, rerun.progress
-        taken = into if published_layout.is_published(release) else release
-        if taken == into:
-            with rerun.stages("convert"):
-                published_layout.convert(release, into, progress=progress, outside=self.outside)
         opened = open_release(taken)
         opened = opened.changed(_changed(opened.spec, rerun.changes))
         _check_root(opened, release)

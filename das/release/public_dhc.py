@@ -31,7 +31,6 @@ from das.release.seal import seal
 from das.release.verify import dhc
 from das.release.verify.layout import check_layout
 from das.release.verify.places import check_places
-from das.release.verify.published import check_published_dhc
 from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
 from das.size import Size
@@ -113,7 +112,7 @@ class PublicDhc(PublicHalf):
         return wording.said.outside
 
     def check_published(self, release: Path, wording: Wording) -> None:
-        check_published_dhc(open_dhc(release), wording)
+        dhc.check_published(open_dhc(release), wording)
 
     def again(self, rerun: Rerun) -> Recomputation:
         release, into = rerun.release, rerun.into.release

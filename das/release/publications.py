@@ -42,7 +42,7 @@ from das.stages import Stages
 #: By ``run.publication``: where the half is, loaded when it is asked for.
 _HALVES = {
     "counts": ("das.release.public_counts", "PublicCounts"),
-    "published": ("das.release.public_counts", "PublicCounts"),
+    "published": ("das.release.public_published", "PublicPublished"),
     "published-dhc": ("das.release.public_published_dhc", "PublicPublishedDhc"),
     "dhc": ("das.release.public_dhc", "PublicDhc"),
     "detailed-dhc": ("das.release.public_detailed", "PublicDetailed"),

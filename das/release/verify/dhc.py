@@ -22,7 +22,9 @@ from das.model.histogram import Histogram
 from das.model.mechanism import Mechanism
 from das.release import dhc_files
 from das.release.dhc import Ints, OpenedDhc, tenures
+from das.release.verify import published
 from das.release.verify.measured import check_queries
+from das.release.wording import Wording
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcUniverse
 
 
@@ -96,6 +98,32 @@ def check_counts(opened: OpenedDhc, said: Statement) -> None:
             where=where,
             remedy=ALTERED,
         )
+
+
+def check_published(opened: OpenedDhc, wording: Wording) -> None:
+    """Check the tables of a release of the DHC against its microdata. Raises
+    :class:`ReleaseError` at the first fault.
+    """
+    due = dict[str, str]()
+    if opened.spec.output.tables:
+        for name, lowest in dhc_files.read_counts(opened.folder, opened.spine).items():
+            every = [(t, dhc_files.levels_of(t, opened.spine)) for t in dhc_files.tables_of(name)]
+            due |= published.check_tables(
+                opened.folder,
+                opened.spine,
+                every,
+                lowest.upward(opened.spine),
+                opened.spec.run.private,
+                wording,
+            )
+    published.check_names(opened.folder / published.TABLES, due)
+    published.check_microdata_names(
+        opened.folder,
+        ("persons", "units"),
+        opened.spec.output.csv,
+        opened.spec.run.private,
+        wording,
+    )
 
 
 def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:

@@ -24,14 +24,11 @@ from das.model.histogram import Histogram
 from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release import dhc_files
-from das.release.dhc import OpenedDhc
 from das.release.opened import OpenedRelease, published_known
 from das.release.wording import Wording
 from das.tables import Table
 
 TABLES, MICRODATA = "tables", "microdata"
-_DHC_FOLDERS = ("persons", "units")
 #: Units whose dwellings are looked at together.
 _BATCH = 1 << 20
 
@@ -46,34 +43,12 @@ def check_published(opened: OpenedRelease, wording: Wording) -> None:
         _check_exact(opened, u, counts[opened.spine.levels[-1]], counts)
         if opened.after.tables:
             every = [(t, opened.spine.levels) for t in tables.of(u, opened.assigned(u.name))]
-            due |= _check_tables(
+            due |= check_tables(
                 opened.folder, opened.spine, every, counts, opened.after.private, wording
             )
-    _check_names(opened.folder / TABLES, due)
+    check_names(opened.folder / TABLES, due)
     folders = [u.kind.folder for u in opened.after.universes]
-    _check_microdata_names(opened.folder, folders, opened.after.csv, opened.after.private, wording)
-
-
-def check_published_dhc(opened: OpenedDhc, wording: Wording) -> None:
-    """The tables of a release of the DHC. Its microdata and exact counts:
-    :mod:`das.release.verify.dhc`.
-    """
-    due = dict[str, str]()
-    if opened.spec.output.tables:
-        for name, lowest in dhc_files.read_counts(opened.folder, opened.spine).items():
-            every = [(t, dhc_files.levels_of(t, opened.spine)) for t in dhc_files.tables_of(name)]
-            due |= _check_tables(
-                opened.folder,
-                opened.spine,
-                every,
-                lowest.upward(opened.spine),
-                opened.spec.run.private,
-                wording,
-            )
-    _check_names(opened.folder / TABLES, due)
-    _check_microdata_names(
-        opened.folder, _DHC_FOLDERS, opened.spec.output.csv, opened.spec.run.private, wording
-    )
+    check_microdata_names(opened.folder, folders, opened.after.csv, opened.after.private, wording)
 
 
 def _counted(opened: OpenedRelease, u: Universe) -> dict[str, Histogram]:
@@ -122,7 +97,7 @@ def _check_exact(
             )
 
 
-def _check_tables(
+def check_tables(
     release: Path,
     spine: Spine,
     every: Iterable[tuple[Table, Iterable[str]]],
@@ -158,13 +133,13 @@ def _check_tables(
     return due
 
 
-def _check_microdata_names(
+def check_microdata_names(
     release: Path, folders: Sequence[str], csv: bool, private: Private, wording: Wording
 ) -> None:
     """There are the folders of microdata that are due, and where they are wanted as text, this is
     their text.
     """
-    _check_names(release / MICRODATA, [*folders, *(f"{f}.csv" for f in folders if csv)])
+    check_names(release / MICRODATA, [*folders, *(f"{f}.csv" for f in folders if csv)])
     for folder in folders if csv else ():
         _check_text(release / MICRODATA / folder, private, wording)
 
@@ -180,7 +155,7 @@ def _check_text(folder: Path, private: Private, wording: Wording) -> None:
         )
 
 
-def _check_names(folder: Path, due: Iterable[str]) -> None:
+def check_names(folder: Path, due: Iterable[str]) -> None:
     """There is nothing but what is due."""
     there = run_directory.entries(folder) if folder.is_dir() else []
     if odd := sorted(set(there) - set(due)):
