@@ -12,8 +12,8 @@ from das.model.error_rows import ErrorRow
 from das.model.not_private import WARNING, WITHOUT
 from das.model.solution import Certificate
 from das.report import figures
-from das.report.page import html
 from das.report.lookup import distinct_rows
+from das.report.page import html
 from das.report.template import clock, figure, upward
 from tests.report.parsed import Page
 
