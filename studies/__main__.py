@@ -11,8 +11,8 @@ import click
 import numpy as np
 import pandas as pd
 
-from das.model.figure import FigureData
-from das.report import curves
+from studies import curves
+from studies.figure import FigureData
 from studies.jason import experiments
 from studies.jason import figures as jason_figures
 from studies.kazan_reiter import figures as kazan_reiter_figures

@@ -68,7 +68,6 @@ def test_version_and_help_load_the_command_line_and_nothing_else(option: str) ->
         "pydantic",
         "rich",
         "jinja2",
-        "matplotlib",
         "ortools",
         "cryptography",
     }
@@ -76,32 +75,39 @@ def test_version_and_help_load_the_command_line_and_nothing_else(option: str) ->
 
 
 def test_a_command_loads_no_library_before_it_is_used() -> None:
-    """Matplotlib, pandas and the larger parts of SciPy take as long to load as all the rest, in
-    each worker, too.
-    """
-    drawing = {
+    """Pandas and the larger parts of SciPy take as long to load as all the rest, in each worker,
+    too."""
+    solving = {
         "das.cli.accuracy",
         "das.cli.compare",
         "das.cli.data",
         "das.cli.frontier",
         "das.cli.link",
-        "das.cli.maps",
         "das.cli.nmf",
         "das.cli.protect",
         "das.cli.risk",
-    }  # or making frames, or solving programs
-    modules = {module for module, _ in COMMANDS.values()} - drawing
+    }  # programs, or making frames
+    modules = {module for module, _ in COMMANDS.values()} - solving
     said = "; ".join(f"import {m}" for m in (*sorted(modules), "das.pipeline"))
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
     loaded = set(done.stdout.split())
     assert {"das.cli.running", "das.release.by_subtree", "numpy"} <= loaded
-    late = {"matplotlib", "pandas", "scipy.linalg", "scipy.optimize", "scipy.stats"}
+    late = {"pandas", "scipy.linalg", "scipy.optimize", "scipy.stats"}
     assert not loaded & late
 
 
 def test_pages_are_drawn_without_a_plotting_library() -> None:
-    """All pages but maps, and curves for print."""
-    pages = ("page", "release_page", "privacy", "compare", "sweep", "dhc_errors", "dhc_figures")
+    """Maps, too."""
+    pages = (
+        "choropleth",
+        "page",
+        "release_page",
+        "privacy",
+        "compare",
+        "sweep",
+        "dhc_errors",
+        "dhc_figures",
+    )
     said = "; ".join(f"import das.report.{p}" for p in (*pages, "answers", "template"))
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
     loaded = set(done.stdout.split())

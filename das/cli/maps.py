@@ -57,7 +57,7 @@ from das.model.not_private import marked
 @click.option(
     "--out",
     type=OUT,
-    help="A file name in .html, .svg or .png. Default: map-<level>.html, errors in confidential/.",
+    help="A file name in .html or .svg. Default: map-<level>.html, errors in confidential/.",
 )
 @answering
 def map(

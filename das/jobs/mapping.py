@@ -26,11 +26,11 @@ from das.release.intervals import Intervals
 from das.release.one_count import OneCount, chosen
 from das.release.replicate_source import ReleaseSource
 from das.release.sources import source_of
-from das.report.choropleth import Choropleth, Form, map_page, picture
+from das.report.choropleth import Choropleth, Form, drawing, map_page
 from das.truth.assessment import true_counts
 
 Show = Literal["count", "margin", "error"]
-FORMS = (".html", ".svg", ".png")
+FORMS = (".html", ".svg")
 #: Units that a sentence names.
 NAMED = 10
 SAYS = {
@@ -193,7 +193,7 @@ def _share(
 
 
 def write(data: Choropleth, out: Path) -> None:
-    """As the name of ``out`` tells: a page (.html), or a picture (.svg, .png). What is confidential
+    """As the name of ``out`` tells: a page (.html), or the map alone (.svg). What is confidential
     goes into no release, and is its owner's alone."""
     if out.suffix not in FORMS:
         raise UserError(
@@ -201,8 +201,8 @@ def write(data: Choropleth, out: Path) -> None:
             where=out,
             remedy="end the name in one of them",
         )
-    made = map_page(data).encode() if out.suffix == ".html" else picture(data, out.suffix[1:])
-    run_directory.write_outside(out, made, confidential=data.confidential)
+    made = map_page(data) if out.suffix == ".html" else drawing(data, alone=True) + "\n"
+    run_directory.write_outside(out, made.encode(), confidential=data.confidential)
 
 
 def _of_level(h: Histogram, spine: Spine, level: str, areas: Areas | None) -> Histogram:

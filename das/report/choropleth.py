@@ -1,25 +1,18 @@
-"""A map of one number for each unit, in classes: as a page, or as a picture alone."""
+"""A map of one number for each unit, in classes: as a page, or as a drawing alone."""
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import matplotlib as mpl
 import numpy as np
-from markupsafe import Markup
-from matplotlib.collections import PathCollection
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-from matplotlib.path import Path as Outline
+from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from das.model.not_private import COLUMN, Private
-from das.report.ink import INK
-from das.report.printed import STYLE, titled
+from das.report.ink import EDGE, INK, Look, element, key, pt, text
 from das.report.template import render, whole
 
 #: ColorBrewer's Blues and PuOr, which everybody can tell apart; and what has no number.
@@ -28,6 +21,8 @@ BOTH = ("#e66101", "#fdb863", "#f7f7f7", "#b2abd2", "#5e3c99")
 NONE = "#d9d9d9"
 #: How the numbers are printed: whole numbers, per cent, or a density per square mile.
 Form = Literal["whole", "percent", "density"]
+#: The most points across and upwards that the areas of a map take.
+_ROOM = np.array([389.0, 300.0])
 #: How many units the page lists with their numbers.
 LISTED = 1000
 
@@ -107,29 +102,6 @@ def _about_zero(known: NDArray[np.float64]) -> list[tuple[float, float, str]]:
     ]
 
 
-def _drawn(data: Choropleth, *, alone: bool) -> tuple[Figure, list[list[int]]]:
-    """The map with its legend, and the units of each of its collections; ``alone``: with its title
-    and its notes above."""
-    fig = Figure(figsize=(5.4, 5.0), layout="constrained")
-    ax = fig.add_subplot()
-    legend: list[Patch] = []
-    drawn: list[list[int]] = []
-    for words, colour, units in _classed(data):
-        legend.append(Patch(facecolor=colour, edgecolor=INK, linewidth=0.4, label=words))
-        if units:
-            _fill(ax, [data.shapes[u] for u in units], colour, _group(len(drawn)))
-            drawn.append(units)
-    ax.set_aspect("equal")
-    ax.autoscale_view()
-    ax.set_axis_off()
-    marks = [COLUMN] * (not data.private) + ["Confidential"] * data.confidential
-    if alone:
-        words = "\n".join([*marks, *textwrap.wrap(data.title, 60)])
-        fig.suptitle(words, fontsize=10, fontweight="bold", x=0.01, ha="left")
-    fig.legend(handles=legend, loc="outside lower left", ncols=2, frameon=False, fontsize=10)
-    return fig, drawn
-
-
 def _classed(data: Choropleth) -> list[tuple[str, str, list[int]]]:
     """For each class: the text of the legend, its color, and its units with a boundary; units
     without a number come last."""
@@ -147,46 +119,51 @@ def _classed(data: Choropleth) -> list[tuple[str, str, list[int]]]:
     return out
 
 
-def _group(k: int) -> str:
-    """The identifier of the units of a class in the drawing."""
-    return f"units-{k}"
-
-
-def _fill(
-    ax: mpl.axes.Axes, shapes: Sequence[Sequence[NDArray[np.float64]]], colour: str, gid: str
-) -> None:
-    outlines = [
-        Outline.make_compound_path(*(Outline(ring, closed=True) for ring in rings))
-        for rings in shapes
-    ]
-    held = PathCollection(outlines, facecolor=colour, edgecolor=INK, linewidth=0.3, gid=gid)
-    ax.add_collection(held)
-    ax.update_datalim(np.concatenate([ring for rings in shapes for ring in rings]))
-
-
-def _svg(data: Choropleth, *, alone: bool) -> str:
-    """The drawing, with a ``<title>`` in the area of each unit: its name and number, which a
-    browser shows at the pointer."""
-    fig, drawn = _drawn(data, alone=alone)
-    return titled(
-        fig,
-        "map",
-        data.title,
-        {_group(k): [data.tooltip(u) for u in us] for k, us in enumerate(drawn)},
+def drawing(data: Choropleth, *, alone: bool) -> str:
+    """The map as an ``<svg>`` element: areas, each with its :meth:`~Choropleth.tooltip`, above the
+    legend; ``alone``: below its title and its marks. One unit of the boundaries is as long across
+    as upwards."""
+    groups = _classed(data)
+    rings = [ring for rings in data.shapes for ring in rings]
+    low, high = (
+        (end([end(ring, axis=0) for ring in rings], axis=0) if rings else np.zeros(2))
+        for end in (np.min, np.max)
     )
+    marks = [COLUMN] * (not data.private) + ["Confidential"] * data.confidential
+    head = [*marks, *textwrap.wrap(data.title, 60)] if alone else []
+    out = [text(line, EDGE, EDGE + 10 + 12 * i, 10, bold=True) for i, line in enumerate(head)]
+    scale = float(np.min((_ROOM - 2 * EDGE) / np.maximum(high - low, 1e-12))) if rings else 0.0
+    corner = np.array([EDGE, EDGE + 12 * len(head) + 6 * bool(head)])
+    for _, color, units in groups:
+        out.append(f'<g fill="{color}" stroke="{INK}" stroke-width="0.3" fill-rule="evenodd">')
+        out += [_area(data, u, low[0], high[1], scale, corner) for u in units]
+        out.append("</g>")
+    bottom = float(corner[1] + scale * (high - low)[1]) + 12
+    rows = -(-len(groups) // 2)
+    for i, (words, color, _) in enumerate(groups):
+        column, row = divmod(i, rows)
+        x, y = EDGE + 3 + column * _ROOM[0] / 2, bottom + 14 * row
+        out.append(key(x, y, Look(INK, face=color, width=0.4), box=True))
+        out.append(text(words, x + 22, y + 3.5, 10))
+    return element("map", data.title, _ROOM[0], bottom + 14 * rows, "\n".join(out))
 
 
-@mpl.rc_context(STYLE)
-def picture(data: Choropleth, form: str) -> bytes:
-    """The map alone, as ``svg`` or ``png``."""
-    if form == "svg":
-        return (_svg(data, alone=True) + "\n").encode()
-    out = io.BytesIO()
-    _drawn(data, alone=True)[0].savefig(out, format=form, dpi=200, facecolor="white")
-    return out.getvalue()
+def _area(
+    data: Choropleth,
+    unit: int,
+    west: float,
+    north: float,
+    scale: float,
+    corner: NDArray[np.float64],
+) -> str:
+    """The boundary of a unit, with its name and number for the pointer."""
+    rings = [corner + scale * (ring - (west, north)) * (1, -1) for ring in data.shapes[unit]]
+    path = "".join(
+        "M" + "L".join(f"{pt(x)} {pt(y)}" for x, y in ring.tolist()) + "z" for ring in rings
+    )
+    return f'<path d="{path}"><title>{escape(data.tooltip(unit))}</title></path>'
 
 
-@mpl.rc_context(STYLE)
 def map_page(data: Choropleth) -> str:
     """The map with its numbers, on one page that needs no network."""
     order = np.argsort(-np.abs(np.nan_to_num(data.values, nan=-1)), kind="stable")[:LISTED].tolist()
@@ -197,5 +174,5 @@ def map_page(data: Choropleth) -> str:
         private=data.private,
         rows=rows,
         more=len(data.units) - len(rows),
-        figure=Markup(_svg(data, alone=False)),
+        figure=Markup(drawing(data, alone=False)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from das.model.figure import Curve, Curves, FigureData
+from studies.figure import Curve, Curves, FigureData
 from studies.jason.experiments import Needed, Point
 
 _RIGHT = "fraction of bits recovered"

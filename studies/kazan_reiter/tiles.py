@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from das.report.curves import saved
-from das.report.printed import STYLE
+from studies.curves import STYLE, saved
 
 
 @dataclass(frozen=True, eq=False)

@@ -341,9 +341,7 @@ def test_sweep_runs_every_budget_and_draws_them(das: Das, tmp_path: Path) -> Non
     assert noisy[0.1] / noisy[2.0] == pytest.approx(20**0.5, rel=0.1)  # sigma is rho^(-1/2)
     page = (tmp_path / "sweep" / "sweep.html").read_text()
     assert "<svg" in page
-    assert "http" not in page.replace("http://www.w3.org", "").replace(
-        "http://purl.org", ""
-    ).replace("http://creativecommons.org", "").replace("https://matplotlib.org", "")
+    assert "http" not in page.replace("http://www.w3.org", "")
     assert len(list((tmp_path / "sweep" / "runs").iterdir())) == 4
     assert (tmp_path / "sweep").stat().st_mode & 0o777 == 0o700  # errors depend on the truth
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from das import risk
-from das.model.figure import Curve, Curves, FigureData
-from das.report.curves import FORMATS
 from studies.__main__ import draw, main
+from studies.curves import FORMATS
+from studies.figure import Curve, Curves, FigureData
 from studies.kazan_reiter import figures
 from studies.kazan_reiter.figures import FIGURES, RHO
 from studies.kazan_reiter.tiles import Tiles

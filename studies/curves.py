@@ -5,6 +5,7 @@ same series.
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -12,11 +13,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from das.model.figure import Curves, FigureData
 from das.report.axis import format_plain
-from das.report.ink import INK
-from das.report.printed import STYLE, any_glyph
+from das.report.ink import INK, RULE
+from studies.figure import Curves, FigureData
 
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": ["sans-serif"],
+    "font.size": 9.0,
+    "text.parse_math": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+}
 FORMATS = ("svg", "pdf", "png")
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -50,10 +67,7 @@ def draw(figure: FigureData, kind: str) -> bytes:
 def saved(fig: Figure, name: str, kind: str) -> bytes:
     """A drawing as a file of that kind, without the time that it was made at."""
     out = io.BytesIO()
-    with (
-        mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "pdf.fonttype": 42}),
-        any_glyph(),
-    ):
+    with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "pdf.fonttype": 42}):
         clean = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Software": None}}
         fig.savefig(out, format=kind, dpi=200, metadata=clean[kind])
     return out.getvalue()
