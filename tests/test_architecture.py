@@ -82,7 +82,6 @@ OPENS_THE_TRUTH = {
     "das.truth.group_folders",
     "das.truth.dhc",
     "das.truth.study_input",
-    "das.arrays.measuring",
     "das.files.readers.registry",
     "das.files.simulators.dhc_files",
     "das.files.run.truth",

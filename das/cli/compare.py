@@ -14,7 +14,7 @@ from das.cli.options import OUT, PATH, coverage_option, warn
 from das.cli.shown import compare_table, two_table
 from das.engine.display import Live
 from das.errors import UserError
-from das.evaluate import compared
+from das.evaluate.comparison import compared
 from das.files.atomic import write_text
 from das.files.provenance import privacy_of
 from das.files.run import errors_csv

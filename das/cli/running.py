@@ -35,7 +35,7 @@ from das.cli.options import (
 from das.cli.register_options import again_in, register_options
 from das.engine.choice import EngineChoice
 from das.engine.display import Live
-from das.evaluate import headline
+from das.evaluate.comparison import headline
 from das.files.run.run_directory import read_json
 from das.model.not_private import CELL, COLUMN, WITHOUT, marked
 from das.release import estimating

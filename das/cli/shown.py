@@ -23,7 +23,7 @@ from das.accounting.document import (
 from das.accounting.fields import decimal
 from das.accounting.quoted import QuotedLoss, quoted
 from das.cli.console import console, records_table
-from das.evaluate import Headline
+from das.evaluate.comparison import Headline
 from das.making.work import InputOutlook
 from das.model.budget import PlannedMeasurement
 from das.model.error_rows import Comparison, DifferenceRow, TwoErrorsRow

@@ -213,28 +213,3 @@ def chunks(start: int, stop: int, answers: int) -> Iterator[tuple[int, int]]:
     units = max(1, CHUNK // answers)
     for a in range(start, stop, units):
         yield a, min(a + units, stop)
-
-
-@dataclass(frozen=True, repr=False)
-class Headline(Closed):
-    """Mean absolute error of the total at one level; ``nmf`` is ``None`` where it was not
-    measured.
-    """
-
-    level: str
-    units: int
-    nmf: float | None
-    postprocessed: float
-
-
-def headline(rows: Sequence[ErrorRow]) -> tuple[Headline, ...]:
-    """The errors that a run prints at its end: that of the total at each level, in the order of
-    the rows.
-    """
-    totals = {(r.level, r.source): r for r in rows if r.query == "total" and r.bin == "all"}
-    out = []
-    for (level, source), row in totals.items():
-        if source == "postprocessed":
-            nmf = totals.get((level, "nmf"))
-            out.append(Headline(level, row.n, nmf.mae if nmf else None, row.mae))
-    return tuple(out)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 from statistics import mean, stdev
 
 from das.evaluate.bias import half_width
+from das.model.closed import Closed
 from das.model.error_rows import Comparison, ErrorRow, PairedRow, SummaryRow, SweepRow
 
 
@@ -122,3 +124,28 @@ def _spread(values: Sequence[float]) -> tuple[float, float | None, float | None]
         return centre, None, None
     reach = half_width(stdev(values) / sqrt(len(values)), len(values))
     return centre, centre - reach, centre + reach
+
+
+@dataclass(frozen=True, repr=False)
+class Headline(Closed):
+    """Mean absolute error of the total at one level; ``nmf`` is ``None`` where it was not
+    measured.
+    """
+
+    level: str
+    units: int
+    nmf: float | None
+    postprocessed: float
+
+
+def headline(rows: Sequence[ErrorRow]) -> tuple[Headline, ...]:
+    """The errors that a run prints at its end: that of the total at each level, in the order of
+    the rows.
+    """
+    totals = {(r.level, r.source): r for r in rows if r.query == "total" and r.bin == "all"}
+    out = []
+    for (level, source), row in totals.items():
+        if source == "postprocessed":
+            nmf = totals.get((level, "nmf"))
+            out.append(Headline(level, row.n, nmf.mae if nmf else None, row.mae))
+    return tuple(out)

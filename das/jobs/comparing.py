@@ -13,8 +13,8 @@ import numpy as np
 from das.accounting.document import NAME, Statement
 from das.accounting.stated_losses import stated_losses
 from das.errors import UserError
-from das.evaluate import differences, errors_of_two
 from das.evaluate.dhc import SMALL
+from das.evaluate.two import differences, errors_of_two
 from das.files import rows_csv
 from das.files.provenance import privacy_of
 from das.files.release import statement

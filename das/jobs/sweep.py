@@ -22,7 +22,7 @@ from das.engine import Progress, Silent, executor, refuse_within_import
 from das.engine.choice import EngineChoice
 from das.engine.local import LocalEngine
 from das.errors import SpecError
-from das.evaluate import paired, summary
+from das.evaluate.comparison import paired, summary
 from das.files.atomic import write_json, write_text
 from das.files.release import statement as privacy_statement
 from das.files.run import errors_csv, sweep_csv

@@ -8,17 +8,11 @@ from pathlib import Path
 
 from das.engine import Progress, Silent
 from das.errors import InputError
-from das.evaluate import (
-    EstimateSource,
-    Published,
-    Tallies,
-    UniverseTallies,
-    Whole,
-    impossible,
-    tally_queries,
-    tally_tables,
-)
+from das.evaluate.accuracy import EstimateSource, Published, tally_queries
 from das.evaluate.coverage import CoverageTally, coverage_rows
+from das.evaluate.impossible import impossible
+from das.evaluate.tables import Whole, tally_tables
+from das.evaluate.tallies import Tallies, UniverseTallies
 from das.files import rows_csv
 from das.files.readers import area_list
 from das.files.release import areas as areas_file

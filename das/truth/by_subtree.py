@@ -22,7 +22,9 @@ from das.accounting.statement import LedgerEvents, statement
 from das.engine import Progress
 from das.engine.tasks import Answer, Engine, Task
 from das.errors import ReleaseError
-from das.evaluate import Published, Tallies, Whole
+from das.evaluate.accuracy import Published
+from das.evaluate.tables import Whole
+from das.evaluate.tallies import Tallies
 from das.files import messages
 from das.files.messages import named, parted
 from das.files.run import made, run_directory, tallies, truth

@@ -24,7 +24,7 @@ from das.cli import main, running
 from das.cli.console import shows_errors
 from das.cli.shown import worse_lines
 from das.errors import UserError
-from das.evaluate import Headline
+from das.evaluate.comparison import Headline
 from das.files.run import errors_csv
 from das.making import counts
 from das.truth import beginning, by_subtree, measuring

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 import das.evaluate.accuracy as accuracy
 from das.errors import InputError
-from das.evaluate import CLASSES, Headline, Published, headline, tally_queries
+from das.evaluate.accuracy import Published, tally_queries
+from das.evaluate.comparison import Headline, headline
 from das.evaluate.spread import NONE, Spread
 from das.model.answers import SparseAnswers
 from das.model.attribute import Attribute
 from das.model.confidential import Confidential
+from das.model.error_rows import CLASSES
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from das.evaluate import compared, summary
+from das.evaluate.comparison import compared, summary
 from das.model.error_rows import ErrorRow, SweepRow
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from das.evaluate import impossible
+from das.evaluate.impossible import impossible
 from das.model.attribute import Attribute
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING, PERSONS

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.evaluate import TableTallies, Whole, tally_tables
-from das.evaluate.tables import SIZES
+from das.evaluate.tables import SIZES, TableTallies, Whole, tally_tables
 from das.model.areas import Areas
 from das.model.attribute import Attribute
 from das.model.confidential import Confidential

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from das.evaluate import Published, Tallies, Whole
+from das.evaluate.accuracy import Published
+from das.evaluate.tables import Whole
+from das.evaluate.tallies import Tallies
 from das.files.run import tallies as tallies_file
 from das.model.areas import Areas
 from das.model.attribute import Attribute

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from das.evaluate import compared, summary
+from das.evaluate.comparison import compared, summary
 from das.model.allocation import Allocation
 from das.model.error_rows import ErrorRow, SweepRow
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
