@@ -173,6 +173,6 @@ ROOMS = ["*", *sorted(p.parent.name for p in PACKAGE.glob("*/__init__.py"))]
 @pytest.mark.parametrize("room", ROOMS)
 def test_docstrings_messages_and_templates_are_plain(room: str) -> None:
     files = PACKAGE.glob("*.py") if room == "*" else (PACKAGE / room).rglob("*")
-    checked = [path for path in sorted(files) if path.suffix in (".py", ".html")]
+    checked = [path for path in sorted(files) if path.suffix in (".py", ".html", ".j2")]
     assert checked
     assert [str(flaw) for path in checked for flaw in style.of_file(path)] == []

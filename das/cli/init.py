@@ -15,7 +15,7 @@ from das.files.readers import profile
 from das.files.sdhc.config import FILE, read
 from das.model.profile import InputProfile
 from das.spec import load
-from das.spec.draft import draft, left_out, of_folders, of_phsafe
+from das.spec.draft import draft, left_out, of_folder
 from das.spec.guess import RARE, Guess, guess
 
 
@@ -141,7 +141,7 @@ def _of_safetab(folder: Path, name: str) -> tuple[str, Sequence[str]]:
                 remedy="name a folder with the folders `parameters` and `data`",
             )
     product = product_of(data)
-    return of_folders(name, product, parameters, data), (
+    return of_folder(name, data, parameters, product), (
         f"  product     {product}",
         "next:",
         f"  das check {name}.toml",
@@ -153,7 +153,7 @@ def _of_phsafe(folder: Path, name: str) -> tuple[str, Sequence[str]]:
     """A configuration of the S-DHC, whose parameters were read once."""
     parameters = folder / FILE
     read(parameters)
-    return of_phsafe(name, folder, parameters), (
+    return of_folder(name, folder, parameters), (
         "next:",
         f"  das check {name}.toml",
         f"  das run {name}.toml",
