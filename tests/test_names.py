@@ -67,7 +67,11 @@ KEPT: set[tuple[str, str]] = set()
 
 @cache
 def pages() -> tuple[Path, ...]:
-    folders = {"das": ("*.py", "*.html", "*.j2"), "docs": ("*.md", "*.toml"), "configs": ("*.toml",)}
+    folders = {
+        "das": ("*.py", "*.html", "*.j2"),
+        "docs": ("*.md", "*.toml"),
+        "configs": ("*.toml",),
+    }
     folders["notebooks"] = ("*.ipynb",)
     found = [p for f, kinds in folders.items() for k in kinds for p in (ROOT / f).rglob(k)]
     return (*sorted(found), ROOT / "README.md")
