@@ -37,8 +37,8 @@ def draft_of_linked(name: str, folder: Path, points: Path | None, blocks: Codes)
     """The study of linked records in these blocks: the 34 tables of the published attack. Blocks
     with other codes than those of the Census Bureau have no level above them but all.
 
-    The shares of levels are about those of persons in 2020, redistricting data and DHC together,
-    with the nation and the levels between state and tract in the nearest one."""
+    The shares of levels are about those of persons in 2020, redistricting data and DHC together.
+    The nation and the levels between state and tract are in the nearest one."""
     sizes = np.strings.str_len(blocks)
     census = bool((np.strings.isdigit(blocks) & ((sizes == 15) | (sizes == 16))).all())
     nation = len(np.unique(blocks.astype("S2"))) > 1
