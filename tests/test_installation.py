@@ -274,7 +274,7 @@ def installed(pip: list[str], wheel: Path, tmp_path_factory: pytest.TempPathFact
     """A folder with the wheel's contents, to be put on the path before everything else."""
     out = tmp_path_factory.mktemp("site")
     subprocess.run(
-        [*pip, "install", "--no-deps", "--no-index", "--target", out, wheel],
+        [*pip, "install", "--no-deps", "--no-index", "--no-compile", "--target", out, wheel],
         check=True,
         timeout=300,
     )

@@ -186,9 +186,9 @@ def test_few_alterations_pass_both() -> None:
     anything.
     """
     rng = random.Random(1)
-    values = [altered(codec.plain(KINDS["gaussian"]), rng) for _ in range(200)]
-    assert sum(SCHEMA.is_valid(v) for v in values) < 60
-    assert sum(isinstance(read(v), ReleaseError) for v in values) > 140
+    values = [altered(codec.plain(KINDS["gaussian"]), rng) for _ in range(80)]
+    assert sum(SCHEMA.is_valid(v) for v in values) < 24
+    assert sum(isinstance(read(v), ReleaseError) for v in values) > 56
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def random_descent(
     return world, *world.descend(source, bounds, Passes(passes), chain=chain)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]))
 def test_it_always_ends_in_a_release(seed: int, schema: Schema) -> None:
     """``Release`` checks sums, bounds, structural zeros and totals; the descent raises if it
@@ -74,7 +74,7 @@ def test_it_ends_in_a_release_with_the_dwellings_of_1940(seed: int) -> None:
     random_descent(1000 + seed, E2E_1940)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_ends_in_a_release_with_all_redistricting_cells(seed: int) -> None:
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, 4, 3)
@@ -87,14 +87,14 @@ def test_it_ends_in_a_release_with_all_redistricting_cells(seed: int) -> None:
 
 
 def test_ordinary_noise_leaves_no_solve_inaccurate_and_no_rounding_widened() -> None:
-    """The certificates of a few hundred problems with noise as large as the counts."""
+    """The certificates of a hundred problems with noise as large as the counts."""
     solves, worst = 0, Certificate()
-    for seed in range(30):
+    for seed in range(15):
         _, _, estimation, rounding = random_descent(500 + seed, SMALL, noise=4.0)
         solves += estimation.solves
         worst = worst.merge(estimation)
         assert rounding.widened == 0
-    assert solves > 200
+    assert solves > 100
     assert worst.inaccurate == 0
     assert worst.worst_gap <= 1e-5
     assert worst.worst_residual <= 1e-3
@@ -117,7 +117,7 @@ def test_without_noise_it_returns_the_truth(schema: Schema, total_level: str | N
         assert estimation.inaccurate == 0
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]), st.sampled_from([1.0, 1e4]))
 def test_joint_totals_are_met_whatever_the_noise(seed: int, schema: Schema, noise: float) -> None:
     """States of two or three parts (``Release`` checks their totals), full of facilities; as narrow

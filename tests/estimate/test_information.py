@@ -343,7 +343,7 @@ def settles_more(world: World, bounds: Mapping[str, LevelBounds], at: str) -> bo
 @pytest.mark.parametrize("known", [None, "total", "joint"])
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 @given(seed=st.integers(0, 10**6), at=st.sampled_from(["L1", "L2"]))
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_irregular_trees_are_dense_generalised_least_squares(
     schema: Schema, known: str | None, seed: int, at: str
 ) -> None:

@@ -47,7 +47,7 @@ def asked(
     return out
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from([None, "L0", "L2"]))
 def test_company_makes_no_difference(seed: int, informed: bool, total: str | None) -> None:
     rng = np.random.default_rng(seed)

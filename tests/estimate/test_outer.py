@@ -142,7 +142,7 @@ def check(found: dict[str, Histogram], truth: Histogram, able: NDArray[np.bool_]
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 3.0, 30.0]), st.booleans(), st.booleans())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_what_is_published_adds_up_and_is_possible(
     seed: int, sigma: float, facilities: bool, unasked: bool
 ) -> None:

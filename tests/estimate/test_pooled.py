@@ -140,7 +140,7 @@ def answers(source: MeasurementSource, level: str, unit: int) -> Held:
 # --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from([None, "L0", "L1", "L2"]))
 def test_the_top_of_a_chain_says_all_that_its_chain_was_asked(
     seed: int, bounded: bool, total_level: str | None
@@ -394,7 +394,7 @@ def test_of_many_cells_units_that_differ_are_weighed_as_the_one_that_is_known_le
 # ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.integers(0, 2**32), st.sampled_from([None, "L0", "L1", "L2"]), st.booleans())
 def test_it_ends_in_a_release_on_any_tree(seed: int, total_level: str | None, chain: bool) -> None:
     """Facilities, empty places, known totals, what is lost of the measurements: ``Release`` checks

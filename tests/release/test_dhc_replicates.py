@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import chi2
 
 import das
-from das.engine import Silent, executor
+from das.engine import Silent
 from das.errors import DasError, InputError, UserError
 from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
@@ -222,17 +222,6 @@ def test_replicates_are_of_the_release_and_differ(
         assert not drawn[1][name].same_as(drawn[2][name])
 
 
-def test_a_replicate_follows_from_its_seed_and_number(
-    opened: OpenedDhc, counts: Mapping[str, Histogram], drawn: list[dict[str, Histogram]]
-) -> None:
-    with executor(2) as pool:  # a process that solves the families
-        again = DhcReplicates.of(opened).again(counts, SeededNoise(5, 2), pool)
-    other = DhcReplicates.of(opened).again(counts, SeededNoise(6, 2))
-    for name, h in again.items():
-        assert h.same_as(drawn[2][name])
-        assert not other[name].same_as(h)
-
-
 def test_the_method_is_that_of_the_release(
     opened: OpenedDhc, counts: Mapping[str, Histogram], drawn: list[dict[str, Histogram]]
 ) -> None:
@@ -248,7 +237,7 @@ def test_the_method_is_that_of_the_release(
     assert np.array_equal(found[PERSONS].sparse(fixed_query).dense(), opened.fixed[PERSONS].dense())
 
 
-def test_the_files_do_not_follow_the_workers(run: Path, tmp_path: Path) -> None:
+def test_the_files_follow_from_the_seed_and_not_from_the_workers(run: Path, tmp_path: Path) -> None:
     make(run / "release", tmp_path / "two", ASKED, workers=2, resume=False, progress=Silent())
     assert tree_digests(tmp_path / "two") == tree_digests(run / "release" / "intervals")
 

@@ -53,6 +53,8 @@ COLUMNS = [
     "CENHISP",
     "CENRACE",
 ]
+#: Of 71 and 10 columns.
+FEW = ("P1", "P5")
 #: What stands in GEOID, by level: so many digits of a block's.
 DIGITS = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12, "Block": 15}
 #: Columns of tables as conditions on lines, as the table matrix of the redistricting data has them.
@@ -112,10 +114,15 @@ def folder(frames: list[pd.DataFrame], tmp_path_factory: pytest.TempPathFactory)
 
 
 def made(
-    folder: Path, out: Path, workers: int = 1, resume: bool = False, rule: str = PLAIN
+    folder: Path,
+    out: Path,
+    workers: int = 1,
+    resume: bool = False,
+    rule: str = PLAIN,
+    tables: tuple[str, ...] = (),
 ) -> Path:
     found = ppmf_replicates.replicate_files(folder)
-    asked = IntervalOptions(len(found) - 1, 0, 0.9, rule)
+    asked = IntervalOptions(len(found) - 1, 0, 0.9, rule, tables=tables)
     published_replicates.make(found, out, asked, workers=workers, resume=resume, progress=Silent())
     return out
 
@@ -199,7 +206,7 @@ def test_a_tree_in_parts_gives_the_same(
     folder: Path, whole: Path, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cut at blocks, where a part is one of them; at tracts, at counties, at states; and not at
-    all. Files are read by row groups.
+    all: two tables, each at every level. Files are read by row groups.
     """
     monkeypatch.setattr(interval_writing, "PART", part)
     monkeypatch.setattr(files, "GROUP", 50)
@@ -207,9 +214,9 @@ def test_a_tree_in_parts_gives_the_same(
     depth, slices = parts_of(spine, max(1, part // 5))
     assert (depth == 0) == (part == 1000)
     assert depth == 0 or len(slices) > 1
-    out = made(folder, tmp_path / "out")
+    out = made(folder, tmp_path / "out", tables=FEW)
     assert pq.ParquetFile(files.path_of(out, "persons", 1)).num_row_groups > 5
-    assert len(list(out.glob("*.parquet"))) == 30
+    assert len(list(out.glob("*.parquet"))) == 12
     for path in out.glob("*.parquet"):
         pd.testing.assert_frame_equal(pd.read_parquet(path), pd.read_parquet(whole / path.name))
 
@@ -218,9 +225,11 @@ def test_by_true_value_each_part_is_by_itself(
     folder: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other rows than without a cut; the same ones again; and no published count outside."""
-    without = made(folder, tmp_path / "without", rule=BY_TRUTH)
+    without = made(folder, tmp_path / "without", rule=BY_TRUTH, tables=FEW)
     monkeypatch.setattr(interval_writing, "PART", 100)
-    cut, again = (made(folder, tmp_path / name, rule=BY_TRUTH) for name in ("cut", "again"))
+    cut, again = (
+        made(folder, tmp_path / name, rule=BY_TRUTH, tables=FEW) for name in ("cut", "again")
+    )
     assert tree_digests(cut) == tree_digests(again)
     differ = 0
     for path in cut.glob("P*.parquet"):
@@ -331,11 +340,12 @@ def test_lines_that_say_they_are_seeded_are_not_forgotten(
 ) -> None:
     run = worlds.run("run.seed=1", data="one thousand")
     of_run = tmp_path / "of run"
-    asked = IntervalOptions(2, 5, 0.9, levels=("State",))
+    asked = IntervalOptions(2, 5, 0.9, tables=("P1",), levels=("State",))
     replicates.make(run / "release", of_run, asked, workers=1, resume=False, progress=Silent())
     exported(run / "release", of_run, tmp_path / "files", 2, COLUMN)
     code, text, err = commands.named("intervals")(
-        "--replicates-from", tmp_path / "files", "--out", tmp_path / "out", "--quiet"
+        *("--replicates-from", tmp_path / "files", "--out", tmp_path / "out"),
+        *("--table", "P1", "--quiet"),
     )
     assert code == 0, err
     assert COLUMN in text

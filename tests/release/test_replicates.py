@@ -49,6 +49,14 @@ def made(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def plain(run: Path, made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the same replicates, by the rule of the Bureau."""
+    out = Path(shutil.copytree(made, tmp_path_factory.mktemp("plain") / "intervals"))
+    again(run, out, IntervalOptions(3, 5, 0.9, PLAIN, levels=("Tract", "Block")), resume=True)
+    return out
+
+
 def redrawn(opened: OpenedRelease, number: int, seed: int) -> NewNoise:
     u, tree = opened.after.persons, opened.tree(opened.after.persons)
     levels = tree.of_published(opened.published(u)).upward(tree.spine)
@@ -107,7 +115,9 @@ def test_replicates_do_not_follow_the_workers(run: Path, made: Path, tmp_path: P
 def test_what_was_interrupted_goes_on(
     run: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of one table, to what is made of all."""
     out, made_one = tmp_path / "out", OwnReplicates.again
+    asked = IntervalOptions(3, 5, 0.9, tables=("P5",), levels=("State",))
 
     def second_fails(
         of: OwnReplicates, counts: dict[str, Histogram], noise: PublicNoise
@@ -118,21 +128,16 @@ def test_what_was_interrupted_goes_on(
 
     monkeypatch.setattr(OwnReplicates, "again", second_fails)
     with pytest.raises(KeyboardInterrupt):
-        make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
+        again(run, out, asked)
     monkeypatch.undo()
     with pytest.raises(UserError, match="not finished"):
-        make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
+        again(run, out, asked)
     with pytest.raises(UserError, match="another seed"):
-        make(
-            run / "release",
-            out,
-            IntervalOptions(3, 6, 0.9),
-            workers=1,
-            resume=True,
-            progress=Silent(),
-        )
-    make(run / "release", out, ASKED, workers=1, resume=True, progress=Silent())
-    assert tree_digests(out) == tree_digests(made)
+        again(run, out, IntervalOptions(3, 6, 0.9), resume=True)
+    again(run, out, asked, resume=True)
+    (one,) = out.glob("*.parquet")
+    assert one.read_bytes() == (made / one.name).read_bytes()
+    assert tree_digests(out / "replicates") == tree_digests(made / "replicates")
 
 
 def test_a_replicate_is_read_as_it_was_written(run: Path, made: Path) -> None:
@@ -159,10 +164,8 @@ def test_replicates_are_one_data_set(made: Path) -> None:
 
 
 def test_intervals_of_the_rule_of_the_bureau_are_those_of_the_replicates(
-    run: Path, made: Path, tmp_path: Path
+    run: Path, made: Path, plain: Path
 ) -> None:
-    out = Path(shutil.copytree(made, tmp_path / "intervals"))
-    again(run, out, IntervalOptions(3, 5, 0.9, PLAIN), resume=True)
     opened = open_release(run / "release")
     codes = files.codes_of(opened.spine, "Block")
     found = 0
@@ -179,7 +182,7 @@ def test_intervals_of_the_rule_of_the_bureau_are_those_of_the_replicates(
                     opened.published_bounds(u)[level], table.masks, 0, values.shape[1]
                 )
                 expected = interval(values[0], errors, 0.9, within=within)
-                rows = pq.read_table(out / f"{table.name}_{level}.parquet").to_pandas()
+                rows = pq.read_table(plain / f"{table.name}_{level}.parquet").to_pandas()
                 unit, column = np.nonzero(values.any(axis=0))
                 assert rows["GEOID"].tolist() == codes_at(opened, level)[unit].tolist()
                 assert rows["variable"].tolist() == [table.columns[j] for j in column]
@@ -225,17 +228,15 @@ def test_without_noise_there_is_no_width(worlds: Worlds, tmp_path: Path) -> None
 
 
 def test_by_true_value_zeros_can_be_small_counts_which_the_rule_of_the_bureau_denies(
-    run: Path, made: Path, tmp_path: Path
+    run: Path, made: Path, plain: Path
 ) -> None:
     """Of the same replicates. What is exact, and zeros where no facility is, stay as they are."""
-    out = Path(shutil.copytree(made, tmp_path / "intervals"))
-    again(run, out, IntervalOptions(3, 5, 0.9, PLAIN), resume=True)
     assert ASKED.rule == BY_TRUTH
     wider = 0
     for table, level in (("P1", "Block"), ("P4", "Tract"), ("P5", "Block"), ("H1", "Block")):
         rule, found = (
             pd.read_parquet(folder / f"{table}_{level}.parquet").set_index(["GEOID", "variable"])
-            for folder in (out, made)
+            for folder in (plain, made)
         )
         assert (found["lower"] <= found["value"]).all()
         assert (found["upper"] >= found["value"]).all()
@@ -411,31 +412,17 @@ def test_replicates_of_another_release_are_refused(
 def test_another_release_at_the_same_path_is_another(
     worlds: Worlds, run: Path, tmp_path: Path
 ) -> None:
-    """One process makes intervals of both, one after the other."""
-    there, digests = tmp_path / "run", []
-    for source in (run, worlds.run("run.seed=2", data="one thousand")):
+    """One process makes intervals of both, one after the other; two others those of the second."""
+    there, other = tmp_path / "run", worlds.run("run.seed=2", data="one thousand")
+    asked = IntervalOptions(2, 5, 0.9, tables=("P1",), levels=("County",))
+    for source in (run, other):
         shutil.rmtree(there, ignore_errors=True)
         worlds.copy(source, there)
-        asked = IntervalOptions(2, 5, 0.9, tables=("P1",), levels=("County",))
-        make(
-            there / "release",
-            tmp_path / source.name,
-            asked,
-            workers=1,
-            resume=False,
-            progress=Silent(),
-        )
-        make(
-            source / "release",
-            tmp_path / f"{source.name} again",
-            asked,
-            workers=2,
-            resume=False,
-            progress=Silent(),
-        )
-        digests.append(tree_digests(tmp_path / source.name))
-        assert digests[-1] == tree_digests(tmp_path / f"{source.name} again")
-    assert digests[0] != digests[1]
+        again(there, tmp_path / source.name, asked)
+    apart = tmp_path / "apart"
+    make(other / "release", apart, asked, workers=2, resume=False, progress=Silent())
+    assert tree_digests(tmp_path / other.name) == tree_digests(apart)
+    assert tree_digests(tmp_path / run.name) != tree_digests(apart)
 
 
 def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
@@ -452,11 +439,14 @@ def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
             assert np.array_equal(np.isinf(m.variance), ~tree.measured(level))
 
 
-def test_the_list_of_intervals_is_under_the_seal(worlds: Worlds, run: Path, tmp_path: Path) -> None:
+def test_the_list_of_intervals_is_under_the_seal(
+    worlds: Worlds, run: Path, made: Path, tmp_path: Path
+) -> None:
     """Its words are no part of what its own digests hold."""
     release = worlds.copy(run, tmp_path / "run") / "release"
     page = (release / "privacy.html").read_bytes()
-    make(release, release / "intervals", ASKED, workers=1, resume=False, progress=Silent())
+    shutil.copytree(made, release / "intervals")
+    seal_intervals(release)
     said = verify.statement(release)
     assert "intervals/manifest.json" in said.digests
     assert (release / "privacy.html").read_bytes() == page
@@ -480,14 +470,7 @@ def test_intervals_that_were_altered_are_found(
 ) -> None:
     copy = worlds.copy(run, tmp_path / "run")
     there = copy / "release" / "intervals"
-    make(
-        copy / "release",
-        there,
-        IntervalOptions(2, 1, 0.9, levels=("County",)),
-        workers=1,
-        resume=False,
-        progress=Silent(),
-    )
+    again(copy, there, IntervalOptions(2, 1, 0.9, tables=("P1", "P2"), levels=("County",)))
     assert commands.named("account")("verify", copy)[0] == 0
     one, other = there / "P1_County.parquet", there / "P2_County.parquet"
     for change in (
