@@ -48,6 +48,10 @@ class SpecError(UserError):
     """A configuration that does not say one complete, consistent run."""
 
 
+class PluginError(UserError):
+    """A publication, reader, protection method or command whose package does not provide it."""
+
+
 class InputError(UserError):
     """An input file that is not what it should be."""
 

@@ -24,10 +24,10 @@ from pydantic import BaseModel
 from das.accounting import source_list
 from das.accounting.codec import json_schema
 from das.cli import main
-from das.making import MAKERS
 from das.model.features import FEATURES
 from das.release.publications import publication
 from das.spec import DetailedFolders, DhcSpec, RunSpec, SdhcSpec
+from das.spec.parse import PUBLICATIONS
 from docs.docstrings import api
 
 #: All below this line of a page is made.
@@ -86,7 +86,7 @@ def configuration() -> str:
 
 def publications() -> str:
     """Markdown: what each publication can do, a row for each feature."""
-    halves = {name: publication(name) for name in MAKERS}
+    halves = {name: publication(name) for name, kind in PUBLICATIONS.items() if kind.maker}
     out = [
         f"| feature | | {' | '.join(half.title for half in halves.values())} |",
         f"|---|---|{'---|' * len(halves)}",

@@ -209,7 +209,7 @@ def test_the_sources_are_found() -> None:
     assert "das.model.confidential" in imports("das.truth.measure")
     # from das import spec as ...; from das.files.run import ...
     assert {"das.spec", "das.files.run.run_directory"} <= imports("das.release.opened")
-    assert "importlib" in imports("das.files.readers.registry")
+    assert "importlib" in imports("das.plugins")
 
 
 def imported_by(row: Row) -> tuple[set[str], set[str]]:
@@ -500,10 +500,9 @@ def test_post_processing_imports_by_name_only() -> None:
     computed name.
 
     ``importlib`` may load other libraries; a module that uses it has no text in it that begins with
-    ``das``."""
-    for module in {
-        "das.release.estimating",
-        *reach("das.release.estimating", packages=False),
+    ``das``. What is loaded by entry points is in the tests below."""
+    for module in {"das.release.estimating", *reach("das.release.estimating", packages=False)} - {
+        "das.plugins"
     }:  # das.release.post among them
         assert "das.files" not in imports(module), (
             f"{module} imports a name from das.files that is no module"
@@ -518,6 +517,39 @@ def test_post_processing_imports_by_name_only() -> None:
                 n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)
             }
             assert not {t for t in texts if t.startswith("das")}, module
+
+
+def ours_declared() -> Mapping[str, Mapping[str, str]]:
+    """By group and name, the values of our entry points."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    found: Mapping[str, Mapping[str, str]] = tomllib.loads(text)["project"]["entry-points"]
+    return found
+
+
+@pytest.mark.parametrize("group", ["das.publications", "das.readers"])
+def test_what_an_entry_point_loads_cannot_reach_the_truth(group: str) -> None:
+    """A specification and the notes of a reader are loaded to verify a release."""
+    for value in ours_declared()[group].values():
+        module = value.partition(":")[0]
+        assert not beyond({module, *reach(module, packages=False)}), module
+
+
+#: Who loads which part of a plugin.
+LOADS = {
+    ("das.making", "maker"),
+    ("das.release.publications", "public"),
+    ("das.files.readers.registry", "module"),
+}
+
+
+def test_the_parts_of_plugins_that_see_the_truth_are_loaded_by_few() -> None:
+    """Each is named where it is loaded."""
+    found = set()
+    for module in sources():
+        for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "load_part":
+                found.add((module, ast.literal_eval(call.args[1])))
+    assert found == LOADS
 
 
 def test_what_is_loaded_with_post_processing() -> None:

@@ -11,12 +11,13 @@ import re
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 import das
-from das.cli import COMMANDS, main
+from das.cli import COMMANDS, LINES, main
 from das.cli.options import load_any, load_counts
 from das.errors import SpecError
 from das.files import packaged
@@ -57,6 +58,7 @@ def test_version_and_help_load_the_command_line_and_nothing_else(option: str) ->
         "das.cli",
         "das.cli.lazy",
         "das.__main__",
+        "das.plugins",
         "das.version",
         "das.errors",
     }
@@ -87,7 +89,7 @@ def test_a_command_loads_no_library_before_it_is_used() -> None:
         "das.cli.protect",
         "das.cli.risk",
     }  # programs, or making frames
-    modules = {module for module, _ in COMMANDS.values()} - solving
+    modules = {e.module for e in entry_points(group="das.commands")} - solving
     said = "; ".join(f"import {m}" for m in (*sorted(modules), "das.pipeline"))
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
     loaded = set(done.stdout.split())
@@ -137,7 +139,8 @@ def test_what_lies_lower_down_needs_no_import_of_its_own() -> None:
 
 def test_every_command_is_found_by_its_name_and_has_its_line() -> None:
     context = main.make_context("das", [], resilient_parsing=True)
-    for name, (_, line) in COMMANDS.items():
+    assert list(COMMANDS) == list(LINES)
+    for name, line in LINES.items():
         command = main.get_command(context, name)
         assert command is not None
         assert command.name == name

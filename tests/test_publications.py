@@ -1,4 +1,4 @@
-"""What each publication can do, and that nothing but the two registries asks which one it is."""
+"""What each publication can do, and that nobody asks which one it is."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from das.errors import UserError
-from das.making import MAKERS
 from das.model.features import FEATURES
 from das.release import publications
-from das.spec.parse import SPECIFICATIONS
+from das.spec import RunSpec
+from das.spec.parse import PUBLICATIONS
 
 ROOT = Path(__file__).parents[1]
 #: Values of one publication alone: to ask whether something is one is to ask which it is.
@@ -30,9 +30,11 @@ OF_ONE = {
     "SdhcSpec",
     "OpenedSdhc",
 }
-#: Who may ask: the parser of configurations, which chooses by ``run.publication``.
-REGISTRIES = {"das/spec/parse.py", "das/making/__init__.py", "das/release/publications.py"}
-NAMES = set(SPECIFICATIONS)
+#: Who may ask: the parser of configurations, which tells runs from other publishers' releases.
+MAY_ASK = "das/spec/parse.py"
+NAMES = set(PUBLICATIONS)
+#: Those that are made from records.
+MADE = [name for name in PUBLICATIONS if PUBLICATIONS[name].maker]
 
 
 def questions(path: Path) -> Iterator[str]:
@@ -50,11 +52,11 @@ def questions(path: Path) -> Iterator[str]:
                 yield f"{path}:{node.lineno}"
 
 
-def test_nobody_but_the_registries_asks_which_publication_it_is() -> None:
+def test_nobody_but_the_parser_asks_which_publication_it_is() -> None:
     found = [
         where
         for path in sorted((ROOT / "das").rglob("*.py"))
-        if path.relative_to(ROOT).as_posix() not in REGISTRIES
+        if path.relative_to(ROOT).as_posix() != MAY_ASK
         for where in questions(path)
     ]
     assert not found
@@ -76,18 +78,22 @@ def test_a_question_is_found(code: str, tmp_path: Path) -> None:
     assert list(questions(path))
 
 
-def test_every_publication_is_in_both_registries() -> None:
+def test_every_publication_has_the_half_that_it_needs() -> None:
     """What another publisher has measured has no half that measures."""
-    assert NAMES == set(publications.names()) == {*MAKERS, "published", "published-dhc"}
+    assert {*MADE, "published", "published-dhc"} == NAMES
+    for name, kind in PUBLICATIONS.items():
+        assert kind.publication() == name
+        assert publications.publication(name).title in {kind.title, RunSpec.title}
+        assert kind.maker is None or PUBLICATIONS.load_part(name, "maker")
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", MADE)
 def test_what_a_publication_cannot_do_has_a_reason(name: str, feature: str) -> None:
     """One sentence, which the command gives and docs/publications.md has; or it can."""
     half = publications.publication(name)
     row = rows()[feature]
-    at = list(MAKERS).index(name)
+    at = MADE.index(name)
     if feature not in half.cannot:
         publications.require(half, feature, "x")
         assert row[at] == "yes"
@@ -101,7 +107,7 @@ def test_what_a_publication_cannot_do_has_a_reason(name: str, feature: str) -> N
 
 def test_there_are_no_other_features() -> None:
     assert list(rows()) == list(FEATURES)
-    for name in MAKERS:
+    for name in MADE:
         assert set(publications.publication(name).cannot) <= set(FEATURES)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from das.errors import LONGEST, bounded
+from das.errors import LONGEST, PluginError, bounded
 
 
 @contextmanager
@@ -48,6 +48,8 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 _LITTLE = 1 << 25
+#: The most characters of a command's line in the help.
+_LINE = 90
 MEMORY = (
     "there is not enough memory for this\n  what to do: use fewer workers, end other programs,"
     " raise the limit (ulimit -v), or take a machine with more"
@@ -61,21 +63,43 @@ def _ended() -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo("das: interrupted", err=True)
         sys.exit(130)
-    except (MemoryError, ImportError) as error:
-        if not out_of_memory(error):
+    except (MemoryError, ImportError, PluginError) as error:
+        if not out_of_memory(error) and not isinstance(error, PluginError):
             raise
-        click.echo(f"das: {MEMORY}", err=True)
+        click.echo(f"das: {MEMORY if out_of_memory(error) else error}", err=True)
         sys.exit(2)
 
 
-class LazyGroup(click.Group):
-    """``late`` has, by the name of each command, the module that defines it and the line that the
-    group's help shows of it. Click's documentation calls this pattern lazy loading of
-    subcommands."""
+class LateCommands(Mapping[str, click.Command]):
+    """Commands by name, each imported from its ``modules`` when it is asked for."""
 
-    def __init__(self, *args: Any, late: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self._modules = modules
+
+    def __getitem__(self, name: str) -> click.Command:
+        command: click.Command = getattr(import_module(self._modules[name]), name)
+        return command
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+class LazyGroup(click.Group):
+    """``late`` has the commands by name, and loads each when it is asked for. ``lines`` are what
+    the group's help shows of those that need not be loaded for it. Click's documentation calls this
+    pattern lazy loading of subcommands."""
+
+    def __init__(
+        self, *args: Any, late: Mapping[str, click.Command], lines: Mapping[str, str], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.late = late
+        self.late, self.lines = late, lines
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _bounded(), _ended():
@@ -89,11 +113,14 @@ class LazyGroup(click.Group):
         return list(self.late)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.late:
-            return None
-        command: click.Command = getattr(import_module(self.late[cmd_name][0]), cmd_name)
-        return command
+        return self.late.get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in self.late.items()])
+            formatter.write_dl([(name, self._line(name)) for name in self.late])
+
+    def _line(self, name: str) -> str:
+        try:
+            return self.lines.get(name) or self.late[name].get_short_help_str(_LINE)
+        except PluginError:
+            return f"(cannot be loaded: `das {name}` says why)"

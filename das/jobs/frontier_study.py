@@ -16,7 +16,6 @@ from das.errors import SpecError
 from das.evaluate.protected import AREAS, UsesAtLevels
 from das.files import packaged
 from das.files.run.run_directory import read_text
-from das.jobs.frontier_topdown import TopDown
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation
 from das.protect import registry
@@ -31,17 +30,24 @@ from das.spec.settings import built
 from das.spec.study import OWN, OWN_METHOD, MethodSetting, StudySpec, StudyTable, study_of
 
 
-class StudyMethods(dict[str, type[ProtectionMethod]]):
-    """Every method that a study can name; and those of files, ``file.py:Class``, on demand."""
+class StudyMethods(Mapping[str, type[ProtectionMethod]]):
+    """Every method that a study can name: those of packages, which it lists, and those of files,
+    ``file.py:Class``."""
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or OWN_METHOD in str(name)
+        return OWN_METHOD in str(name) or name in registry.METHODS
 
-    def __missing__(self, name: str) -> type[ProtectionMethod]:
-        return own_method(name, Path(), "")
+    def __getitem__(self, name: str) -> type[ProtectionMethod]:
+        return own_method(name, Path(), "") if OWN_METHOD in name else registry.METHODS[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registry.METHODS)
+
+    def __len__(self) -> int:
+        return len(registry.METHODS)
 
 
-METHODS = StudyMethods({**registry.METHODS, TopDown.name: TopDown})
+METHODS = StudyMethods()
 #: What an intruder knows and wants to know, of the schemas of named sets.
 _KNOWN, _SENSITIVE = ("sex", "age"), ("hispanic", "cenrace")
 

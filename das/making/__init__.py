@@ -1,10 +1,9 @@
-"""How each publication is made from records: the registry of the halves that see the truth.
+"""How each publication is made from records: the halves that see the truth.
 
 Of the other halves, which see releases alone, it is :mod:`das.release.publications`."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import cast
 
 from das.engine.progress import Silent
@@ -14,15 +13,8 @@ from das.files.run.run_directory import RunDirectory
 from das.making.series import SeriesMaker
 from das.making.work import EvaluatingMaker, InputOutlook, Maker, OutlookMaker, RunInput
 from das.spec import Specification, load
+from das.spec.parse import PUBLICATIONS
 from das.stages import Stages
-
-#: By ``run.publication``: where it is made, loaded when it is asked for.
-MAKERS = {
-    "counts": ("das.making.counts", "CountsMaker"),
-    "dhc": ("das.making.dhc", "DhcMaker"),
-    "detailed-dhc": ("das.making.detailed", "DetailedMaker"),
-    "sdhc": ("das.making.sdhc", "SdhcMaker"),
-}
 
 
 def evaluating(directory: RunDirectory) -> EvaluatingMaker:
@@ -46,12 +38,10 @@ def maker_of(spec: Specification, given: RunInput) -> Maker:
     """What makes the publication of a specification. Raises :class:`UserError` where there is
     nothing to measure by it.
     """
-    name = spec.publication()
-    if name not in MAKERS:
+    if spec.maker is None:
         raise UserError(
             f"this is a specification of {spec.title}: nothing is measured by it",
             where="run",
             remedy=spec.remedy,
         )
-    module, kind = MAKERS[name]
-    return cast(Maker, getattr(import_module(module), kind)(spec, given))
+    return cast(Maker, PUBLICATIONS.load_part(spec.publication(), "maker")(spec, given))

@@ -3,26 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from das.protect.cell_key import CellKey
-from das.protect.coarsening import Coarsening
+from das.plugins import Plugins
 from das.protect.method import ProtectionMethod
-from das.protect.permutation import PermutationSwapping
-from das.protect.rounding import Rounding
-from das.protect.suppression import Suppression
-from das.protect.swapping import Swapping
-from das.protect.unprotected import Unprotected
 
-#: In the order of pages.
-_CLASSES: tuple[type[ProtectionMethod], ...] = (
-    Unprotected,
-    Swapping,
-    PermutationSwapping,
-    CellKey,
-    Rounding,
-    Coarsening,
-    Suppression,
+#: The methods' classes by their names, in the order of pages.
+METHODS: Plugins[type[ProtectionMethod]] = Plugins(
+    "das.protection_methods",
+    "protection method",
+    ProtectionMethod,
+    (
+        "none",
+        "swapping",
+        "permutation-swapping",
+        "cell-key",
+        "rounding",
+        "coarsening",
+        "suppression",
+        "topdown",
+    ),
+    classes=True,
 )
-#: The methods' classes by their names.
-METHODS: Mapping[str, type[ProtectionMethod]] = {m.name: m for m in _CLASSES}

@@ -1,5 +1,4 @@
-"""What can be done with a release of each publication: the registry of the halves that cannot see
-the truth.
+"""What can be done with a release of each publication: the halves that cannot see the truth.
 
 The other halves, which make a publication from records, are in :mod:`das.making`. No other code
 asks which publication it has: it asks for the half it needs, or what that half
@@ -11,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, cast
@@ -33,21 +31,12 @@ from das.release.measured_rows import RowOptions
 from das.release.replicate_source import ReleaseSource
 from das.release.wording import Wording
 from das.size import Size
+from das.spec.parse import PUBLICATIONS
 from das.spec.parse import publication_of as named
 from das.spec.parts import Run
 from das.spec.specification import PlannedRecords
 from das.spec.tree import tree_of
 from das.stages import Stages
-
-#: By ``run.publication``: where the half is, loaded when it is asked for.
-_HALVES = {
-    "counts": ("das.release.public_counts", "PublicCounts"),
-    "published": ("das.release.public_published", "PublicPublished"),
-    "published-dhc": ("das.release.public_published_dhc", "PublicPublishedDhc"),
-    "dhc": ("das.release.public_dhc", "PublicDhc"),
-    "detailed-dhc": ("das.release.public_detailed", "PublicDetailed"),
-    "sdhc": ("das.release.public_sdhc", "PublicSdhc"),
-}
 
 
 class Specified(Protocol):
@@ -219,17 +208,12 @@ def publication_of(release: Path) -> PublicHalf:
             where=release,
             remedy="the release is incomplete: get it again from where it was published",
         )
-    return publication(next(iter(_HALVES)))
+    return publication(PUBLICATIONS.first[0])
 
 
 def publication(name: str) -> PublicHalf:
     """The public half for a value of ``run.publication``."""
-    module, kind = _HALVES[name]
-    return cast(PublicHalf, getattr(import_module(module), kind)())
-
-
-def names() -> tuple[str, ...]:
-    return tuple(_HALVES)
+    return cast(PublicHalf, PUBLICATIONS.load_part(name, "public")())
 
 
 def require(of: PublicHalf, feature: str, where: object) -> None:

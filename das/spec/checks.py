@@ -11,6 +11,7 @@ from das.model.columns import Columns
 from das.model.grouping import DETAILED
 from das.model.kinds import KINDS
 from das.model.universe import Universe
+from das.plugins import READERS
 from das.spec.keys import CountsKeys
 from das.spec.parts import TreeKeys
 
@@ -58,7 +59,7 @@ def check(spec: CountsKeys) -> None:
 def _check_columns(spec: CountsKeys) -> None:
     if spec.data.columns is not None:
         Columns.of(spec.data.columns, spec.schema_built)
-    elif spec.geography.places is not None:
+    if spec.geography.places is not None and "places" not in READERS[spec.data.reader].options:
         raise SpecError(
             f"the reader {spec.data.reader!r} has all places in its input",
             where="geography.places",

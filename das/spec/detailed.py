@@ -105,6 +105,8 @@ class DetailedFolders(Specification):
     rest (:class:`DetailedSpec`)."""
 
     title: ClassVar[str] = "the Detailed DHC"
+    public: ClassVar[str] = "das.release.public_detailed:PublicDetailed"
+    maker: ClassVar[str | None] = "das.making.detailed:DetailedMaker"
     remedy: ClassVar[str] = (
         "its tables are in tables/; of measurements of persons `das detailed estimate` makes"
         " estimates with intervals"

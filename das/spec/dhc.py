@@ -164,6 +164,8 @@ class DhcSpec(Specification):
     """A whole run of the DHC. Frozen; every part checked against the others."""
 
     title: ClassVar[str] = "the DHC"
+    public: ClassVar[str] = "das.release.public_dhc:PublicDhc"
+    maker: ClassVar[str | None] = "das.making.dhc:DhcMaker"
     rests_on: ClassVar[str] = "constraints.from"
     remedy: ClassVar[str] = "docs/publications.md lists the commands that take it or its releases"
 

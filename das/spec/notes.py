@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from das.model.reader_notes import NOTES
-from das.model.readers import TABLE
 from das.model.universe import Exact, Universe
+from das.plugins import READERS
 from das.spec.run import RunSpec
 
 #: What a measured tree depends on besides geography, where it is published exactly.
@@ -21,7 +20,7 @@ FACILITIES = "which types of facilities are in each"
 def notes(spec: RunSpec) -> tuple[str, ...]:
     """All sentences, those of the reader first."""
     return (
-        *NOTES[spec.data.reader],
+        *READERS[spec.data.reader].notes,
         *of_the_tree(spec, known_structures(spec)),
         *of_the_budget(spec),
     )
@@ -29,7 +28,8 @@ def notes(spec: RunSpec) -> tuple[str, ...]:
 
 def states_structures(spec: RunSpec) -> bool:
     """Whether the input says how many housing units and facilities each place has."""
-    return spec.data.reader != TABLE or bool((spec.data.columns or {}).get("housing_units"))
+    columns = spec.data.columns or {}
+    return READERS[spec.data.reader].structures or bool(columns.get("housing_units"))
 
 
 def known_structures(spec: RunSpec) -> Exact:

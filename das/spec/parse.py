@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_origin
 from pydantic import BaseModel, ValidationError
 
 from das.errors import SpecError
+from das.plugins import Plugins
 from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
 from das.spec.specification import Specification
@@ -22,40 +23,14 @@ SpecKind = TypeVar("SpecKind", bound=Specification)
 PartKind = TypeVar("PartKind", bound=BaseModel)
 
 
-def _dhc() -> type[Specification]:
-    from das.spec.dhc import DhcSpec
-
-    return DhcSpec
-
-
-def _detailed() -> type[Specification]:
-    from das.spec.detailed import DetailedFolders
-
-    return DetailedFolders
-
-
-def _sdhc() -> type[Specification]:
-    from das.spec.sdhc import SdhcSpec
-
-    return SdhcSpec
-
-
-def _published_dhc() -> type[Specification]:
-    from das.spec.published_dhc import PublishedDhcSpec
-
-    return PublishedDhcSpec
-
-
-#: By ``run.publication``, the specification that has it, loaded when it is asked for; without that
-#: key, the first.
-SPECIFICATIONS: dict[str, Callable[[], type[Specification]]] = {
-    "counts": lambda: RunSpec,
-    "dhc": _dhc,
-    "detailed-dhc": _detailed,
-    "sdhc": _sdhc,
-    "published": lambda: PublishedSpec,
-    "published-dhc": _published_dhc,
-}
+#: By ``run.publication``, the specification that has it; without that key, the first.
+PUBLICATIONS: Plugins[type[Specification]] = Plugins(
+    "das.publications",
+    "publication",
+    Specification,
+    ("counts", "dhc", "detailed-dhc", "sdhc", "published", "published-dhc"),
+    classes=True,
+)
 
 
 def parse(
@@ -129,7 +104,7 @@ def of_tree(
     for item in overrides:
         override(tree, item)
     check_numbers(tree, where)
-    kind = SPECIFICATIONS[publication_of(tree, where)]()
+    kind = PUBLICATIONS[publication_of(tree, where)]
     changed = {item.partition("=")[0].strip() for item in overrides}
     return _checked(kind, kind.amended(tree, changed), where)
 
@@ -137,17 +112,15 @@ def of_tree(
 def publication_of(tree: Mapping[str, Any], where: str) -> str:
     """Which publication a configuration is of. Raises :class:`SpecError` where there is none such."""
     run = tree.get("run")
-    name = run.get("publication", next(iter(SPECIFICATIONS))) if isinstance(run, dict) else None
+    name = run.get("publication") if isinstance(run, dict) else None
     if name is None:
-        return next(iter(SPECIFICATIONS))
-    if not isinstance(name, str) or name not in SPECIFICATIONS:
-        near = get_close_matches(str(name), SPECIFICATIONS, n=1)
+        return PUBLICATIONS.first[0]
+    if not isinstance(name, str) or name not in PUBLICATIONS:
+        near = get_close_matches(str(name), PUBLICATIONS, n=1)
         raise SpecError(
             f"run.publication: there is no publication {name!r}",
             where=where,
-            remedy=f"did you mean {near[0]!r}?"
-            if near
-            else f"there are {', '.join(SPECIFICATIONS)}",
+            remedy=f"did you mean {near[0]!r}?" if near else f"there are {', '.join(PUBLICATIONS)}",
         )
     return name
 

@@ -14,7 +14,7 @@ from das.model.measured_spine import FANOUT
 from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.post_processing import Method, OccupiedName, PriorName
-from das.model.readers import READERS, TABLE
+from das.plugins import READERS
 from das.spec.exact import DELTA, DeltaNumber, ExactNumber, OneOrMore
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made
@@ -25,10 +25,8 @@ MOST_FANOUT, MOST_DIGITS = 10**6, 9
 
 if TYPE_CHECKING:
     MechanismName = str
-    ReaderName = str
 else:
     MechanismName = Literal[tuple(MECHANISMS)]
-    ReaderName = Literal[READERS]
 
 
 class Part(BaseModel):
@@ -99,9 +97,10 @@ class TableData(Files):
 class Data(Files):
     """``[data]``."""
 
-    reader: ReaderName
-    """The format of the input: redistricting files of 2010 or 2020, the 1940 IPUMS extract, a
-    privacy-protected microdata file, or a table of your own."""
+    reader: str
+    """The format of the input. ``"pl94-2010"``, ``"pl94-2020"``: redistricting files. ``"ext1940"``:
+    the 1940 IPUMS extract. ``"ppmf"``: a privacy-protected microdata file. ``"table"``: a table of
+    your own. An installed package can add others."""
     path: OneOrMore = ()
     """A file or folder, or a list of them, read together. Paths are relative to the folder where
     you run the command. ``--data`` replaces it.
@@ -109,14 +108,22 @@ class Data(Files):
     columns: dict[str, Any] | None = None
     """For the reader ``table``: the columns that it reads; see *Your own data*."""
 
+    @field_validator("reader")
+    @classmethod
+    def _is_there(cls, value: str) -> str:
+        if value not in READERS:
+            raise ValueError(f"there is no reader {value!r}: there are {', '.join(READERS)}")
+        return value
+
     @model_validator(mode="after")
-    def _columns_for_tables(self) -> Data:
-        if (self.reader == TABLE) != (self.columns is not None):
-            raise ValueError("data.columns goes with the reader 'table', and that reader needs it")
-        if self.reader != TABLE and self.encoding != "utf-8":
-            raise ValueError(
-                "data.encoding goes with the reader 'table'; the other formats say theirs"
-            )
+    def _has_options(self) -> Data:
+        takes = READERS[self.reader].options
+        if "columns" in takes and self.columns is None:
+            raise ValueError(f"the reader {self.reader!r} needs data.columns")
+        if "columns" not in takes and self.columns is not None:
+            raise ValueError(f"the reader {self.reader!r} takes no data.columns")
+        if "encoding" not in takes and self.encoding != "utf-8":
+            raise ValueError(f"the reader {self.reader!r} takes no data.encoding")
         return self
 
 

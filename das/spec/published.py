@@ -80,6 +80,7 @@ class PublishedSpec(Specification):
     """What follows measurements that somebody else published."""
 
     title: ClassVar[str] = "measurements that another publisher made"
+    public: ClassVar[str] = "das.release.public_published:PublicPublished"
     remedy: ClassVar[str] = (
         "there is nothing to measure by it: what follows measurement is das estimate --from"
     )

@@ -30,6 +30,8 @@ class RunSpec(CountsKeys):
     """A whole run of counts over a tree. Frozen; every part checked against the others."""
 
     title: ClassVar[str] = "counts over a tree"
+    public: ClassVar[str] = "das.release.public_counts:PublicCounts"
+    maker: ClassVar[str | None] = "das.making.counts:CountsMaker"
     remedy: ClassVar[str] = (
         "name a configuration, run or release of the publication that this command is for"
     )

@@ -92,6 +92,8 @@ class SdhcSpec(Specification):
     """The configuration of the S-DHC. That of a release names its states."""
 
     title: ClassVar[str] = "the S-DHC"
+    public: ClassVar[str] = "das.release.public_sdhc:PublicSdhc"
+    maker: ClassVar[str | None] = "das.making.sdhc:SdhcMaker"
     remedy: ClassVar[str] = "its tables are in tables/, with intervals: read those"
     of_a_machine: ClassVar[Any] = {"data": True}
 

@@ -30,11 +30,18 @@ class PlannedRecords(Protocol):
 
 
 class Specification(Part):
-    """What a configuration says, checked. Frozen. ``title``: what is published, in words;
-    ``remedy``: who takes such a configuration, and its releases."""
+    """What a configuration says, checked. Frozen. It is the value of an entry point in
+    ``das.publications``, by its ``run.publication``.
+
+    ``title``: what is published, in words; ``remedy``: who takes such a configuration, and its
+    releases. ``public`` names the half that sees only releases, a
+    :class:`das.release.publications.PublicHalf`, as ``"module:Class"``. ``maker`` names the half
+    that makes them from records, a :class:`das.making.work.Maker`, if there is one."""
 
     title: ClassVar[str]
     remedy: ClassVar[str]
+    public: ClassVar[str]
+    maker: ClassVar[str | None] = None
     of_a_machine: ClassVar[Any] = OF_A_MACHINE
     #: The key that names an earlier release, where it rests on one.
     rests_on: ClassVar[str] = ""

@@ -23,12 +23,13 @@ from das.files import register
 from das.release.accounts import SourceReader
 from das.release.publications import publication
 from tests.commands import Commands, Das
-from tests.contract.publications import TOY, toy_registered
+from tests.contract.publications import TOY
+from tests.plugged import toy_declared
 
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    with toy_registered():
+    with toy_declared():
         yield
 
 

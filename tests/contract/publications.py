@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from das_toy import maker as toy_maker
 
-from das import making, pipeline, spec
+from das import pipeline, spec
 from das.engine.choice import EngineChoice
 from das.files.run import noise_key
 from das.files.run.ledger import LedgerFile
@@ -25,25 +26,16 @@ from das.files.run.run_directory import RunDirectory
 from das.making import detailed as detailed_making
 from das.making import dhc as dhc_making
 from das.model.ledger import Event
-from das.release import (
-    by_subtree,
-    estimating,
-    public_sdhc,
-    publications,
-    sdhc_tables,
-    subtree_merge,
-)
+from das.release import by_subtree, estimating, public_sdhc, sdhc_tables, subtree_merge
 from das.release.outcome import Outcome
 from das.spec import Specification
-from das.spec.parse import SPECIFICATIONS
 from das.truth import by_subtree as truth_by_subtree
 from das.truth import dhc_measuring, group_measure, group_run, prepared, sdhc_run
 from das.truth.on_demand import OnDemandMeasurement
 from tests.detailed import runs
+from tests.plugged import toy_declared
 from tests.sdhc.folders import made_up
 from tests.stopped import Step
-from tests.toy import maker as toy_maker
-from tests.toy.specification import ToySpec
 from tests.worlds import ROOT, Worlds
 
 TOY = 'regions = ["north", "south"]\nrho = "1/2"\n[run]\nname = "toy"\npublication = "toy"\n'
@@ -74,16 +66,6 @@ def as_it_is() -> Iterator[None]:
 def patched(owner: Any, name: str, value: object) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, value)
-        yield
-
-
-@contextmanager
-def toy_registered() -> Iterator[None]:
-    """As docs/architecture.md says to add a publication: its name in three registries."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SPECIFICATIONS, "toy", lambda: ToySpec)
-        patch.setitem(making.MAKERS, "toy", ("tests.toy.maker", "ToyMaker"))
-        patch.setitem(publications._HALVES, "toy", ("tests.toy.public", "PublicToy"))
         yield
 
 
@@ -368,7 +350,7 @@ def toy(worlds: Worlds, folder: Path) -> Published:
         path.write_text(json.dumps({"north": 31, "south": 12}))
 
     return Published(
-        "the toy", go, steps, lambda: Step(LedgerFile, "acknowledge"), alter, around=toy_registered
+        "the toy", go, steps, lambda: Step(LedgerFile, "acknowledge"), alter, around=toy_declared
     )
 
 

@@ -28,8 +28,9 @@ from das.model.mechanism import RHO
 from das.spec import load
 from das.truth import voiding
 from das.truth.registering import RegisterOptions
-from tests.contract.publications import TOY, toy_registered
+from tests.contract.publications import TOY
 from tests.files.test_register import child
+from tests.plugged import toy_declared
 from tests.stopped import Killed, Step
 
 COST = Fraction(1)  #: rho 1/2 of added or removed records, in a register of replaced ones
@@ -38,7 +39,7 @@ WRITES = ("write", "fsync", "replace", "unlink", "ftruncate", "mkdir", "link", "
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    with toy_registered():
+    with toy_declared():
         yield
 
 

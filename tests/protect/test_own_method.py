@@ -44,7 +44,7 @@ def test_a_study_names_its_file(tmp_path: Path) -> None:
 
 def test_the_page_has_every_method_with_its_parameters() -> None:
     rows = dict(re.findall(r"^\| `([\w-]+)` \| (.*?) \|", TEXT, re.MULTILINE))
-    assert list(rows) == list(METHODS)
+    assert list(rows) == [name for name in METHODS if name != "topdown"]  # it has pages of its own
     for name, keys in rows.items():
         fields = METHODS[name].__dataclass_fields__
         wanted = [f for f in fields if f not in ("name", "random", "guarantee")]

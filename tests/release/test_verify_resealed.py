@@ -26,8 +26,6 @@ from das.files.run.run_directory import file_digest
 from das.jobs.recomputing import check_recomputed
 from das.model.histogram import Histogram
 from das.model.not_private import COLUMN
-from das.model.reader_notes import NOTES
-from das.model.readers import READERS
 from das.noise import entropy
 from das.release import dictionary, verify
 from das.release.opened import open_release
@@ -89,10 +87,6 @@ def test_a_release_as_it_was_written(finished: Path) -> None:
     found = verify.verified(finished)
     assert not found.left
     assert not found.said.private
-
-
-def test_the_sentences_of_every_reader_are_known() -> None:
-    assert set(NOTES) == set(READERS)
 
 
 # --- a seed that was taken out

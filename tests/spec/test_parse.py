@@ -411,7 +411,7 @@ def test_several_faults_are_reported_together() -> None:
     message = fault(change('rho = "5/2"', "rho = 2.5", text))
     for part in (
         "run.name: missing",
-        "data.reader: ",
+        "data.reader: there is no reader 'pl95': there are pl94-2010, pl94-2020",
         "budget.neighbors: unknown key",
         "budget.neighbours: missing",
         "budget.rho: 2.5 is a float",
@@ -522,8 +522,11 @@ def test_several_faults_are_reported_together() -> None:
         (change("[run]", "[run]\nseed = true"), ["run.seed"]),
         (change("[run]", "[run]\nseed = 1.0"), ["run.seed"]),
         (change('name = "small"', 'name = ""'), ["run.name"]),
-        (change('"pl94-2010"', '"table"'), ["data.columns goes with the reader 'table'"]),
-        (change("[data]", "[data]\ncolumns = {}"), ["data.columns goes with the reader 'table'"]),
+        (change('"pl94-2010"', '"table"'), ["the reader 'table' needs data.columns"]),
+        (
+            change("[data]", "[data]\ncolumns = {}"),
+            ["the reader 'pl94-2010' takes no data.columns"],
+        ),
         (
             change('relative = "1/10"', "relative = 0", BASE + UNITS),
             ["housing.budget.relative", "0, not positive"],

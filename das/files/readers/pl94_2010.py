@@ -35,9 +35,9 @@ from das.files.readers import pl94_2010_files as files
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_header, pl94_records
 from das.files.readers import sf1_group_quarters as sf1
+from das.files.readers.formats import MOST_AT_HOME, PL94_2010
 from das.files.readers.pl94_fields import geography
 from das.files.readers.source import Member, apart, by_state, sources
-from das.model.reader_notes import ASSIGNED, MOST_AT_HOME
 from das.model.records import Extract
 from das.model.schema import Schema
 
@@ -52,7 +52,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) 
     groups, with_sf1 = _groups(paths)
     found = [_read_state(stusab.upper(), parts, progress) for stusab, parts in groups.items()]
     read_from = sources([m for parts in groups.values() for m in parts.values()])
-    return pl94_records.extract(found, schema, read_from, {} if with_sf1 else ASSIGNED["pl94-2010"])
+    return pl94_records.extract(found, schema, read_from, {} if with_sf1 else PL94_2010.assigned)
 
 
 def states(paths: Sequence[Path]) -> list[list[Path]]:

@@ -5,7 +5,6 @@ satisfy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,10 +14,10 @@ import numpy as np
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.model.confidential import Confidential
-from das.model.readers import READERS, TABLE
 from das.model.records import Blocks, Extract, Records
 from das.model.schema import Schema
 from das.model.source import Source
+from das.plugins import READERS
 
 
 def read(
@@ -34,16 +33,16 @@ def read(
     """Read the input of a run: all ``paths`` (files, archives or folders) together are one extract.
 
     ``columns`` says what the columns of a ``table`` mean, ``encoding`` that of its text, and
-    ``places`` is a table of all places; the other formats say so themselves. Each file or state is a stage of ``progress``, in records, or in
-    bytes where those are known."""
-    module = _module(reader)
-    if columns and reader != TABLE:
+    ``places`` is a table of all places; formats without these options say so themselves. Each file
+    or state is a stage of ``progress``, in records, or in bytes where those are known."""
+    module, takes = _module(reader), READERS[reader].options
+    if columns and "columns" not in takes:
         raise InputError(
             f"reader {reader!r} takes no columns", where="data.columns", remedy="delete the table"
         )
     paths = [Path(p) for p in paths]
     own = {"columns": columns, "encoding": encoding, "places": places}
-    options = own if reader == TABLE else {}
+    options = {name: value for name, value in own.items() if name in takes}
     extract: Extract = module.read(paths, schema, progress=progress, **options)
     _check_possible(extract.persons, extract.blocks)
     return extract
@@ -71,7 +70,7 @@ def read_beside(
 ) -> tuple[Confidential[Records], tuple[Source, ...]]:
     """The records of another universe, from tables of its own, in the places ``blocks``. ``where``
     is the table of the configuration that tells its columns."""
-    module = _module(TABLE)
+    module = _module("table")
     records, sources = module.read_beside(
         paths, schema, blocks, columns=columns, encoding=encoding, where=where, progress=progress
     )
@@ -84,7 +83,8 @@ def _module(reader: str) -> ModuleType:
         raise InputError(
             f"no reader {reader!r}", where="data.reader", remedy=f"use one of {', '.join(READERS)}"
         )
-    return import_module(f"{__package__}.{reader.replace('-', '_')}")
+    found: ModuleType = READERS.load_part(reader, "module")
+    return found
 
 
 def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:

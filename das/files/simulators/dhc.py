@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files.readers.formats import MOST_AT_HOME
 from das.files.simulators import dhc_origins, dhc_quarters
 from das.files.simulators import dhc_shares as shares
 from das.files.simulators.dhc_households import Compositions, compositions
@@ -34,7 +35,6 @@ from das.model.dhc.members import ADULT, HEADS, PARTNERS, LinkedPersons, househo
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENURES, TENVACGQ, THREE, VACANCIES
 from das.model.histogram import Histogram
-from das.model.reader_notes import MOST_AT_HOME
 from das.model.redistricting import PL94
 
 _MORTGAGE, _CLEAR, _RENTED, _CASHLESS = range(len(TENURES))

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files import atomic
+from das.files.readers.formats import MOST_AT_HOME
 from das.files.readers.registry import read
 from das.files.run.run_directory import create_private
 from das.files.simulators import dhc
@@ -40,7 +41,6 @@ from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING
-from das.model.reader_notes import MOST_AT_HOME
 from das.model.redistricting import H1, PL94
 from das.model.schema import Schema
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from das.files.readers.formats import MOST_AT_HOME
 from das.files.simulators.dhc_shares import BEYOND, COMPOSITION
 from das.files.simulators.people import Floats, Ints, choose_by_row, rank_in_group
-from das.model.reader_notes import MOST_AT_HOME
 
 _ROUNDS = 24
 _MOST = (

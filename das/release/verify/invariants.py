@@ -15,9 +15,9 @@ from das.files.measurements.nmf_reader import NmfReader
 from das.files.run import run_directory
 from das.model.constraint import Constraint, summed
 from das.model.measured_spine import MeasuredSpine
-from das.model.reader_notes import ASSIGNED
 from das.model.spine import Spine
 from das.model.universe import Universe
+from das.plugins import READERS
 from das.spec import RunSpec
 from das.spec.notes import bounds_in_words, counts_in_words, states_structures
 
@@ -103,7 +103,7 @@ def check_constraints(
 def check_assigned(release: Path, spec: RunSpec, said: Statement) -> None:
     """What a statement says was assigned is what the reader of the configuration may assign, in its
     words. (Whether it had to depends on the input, which nobody sees.)"""
-    can = ASSIGNED.get(spec.data.reader, {})
+    can = READERS[spec.data.reader].assigned
     for universe, attributes in said.assigned.items():
         for name, says in attributes.items():
             known = universe == spec.persons.name and name in {

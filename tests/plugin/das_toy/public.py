@@ -16,7 +16,7 @@ from das.model.ledger import Event
 from das.release.publications import PublicHalf, Recomputation, Rerun
 from das.release.wording import Wording
 from das.spec.parse import load, of_kind
-from tests.toy.specification import ToySpec
+from das_toy.specification import ToySpec
 
 TABLE = "nmf/Region.parquet/DPQuery/table.csv"
 HAS = ("resume", "sealed", "check", "estimate", "recompute", "store")

@@ -29,8 +29,8 @@ from das.release.seal import seal
 from das.stages import Stages
 from das.truth.bookkeeping import BudgetBook, StagePlan
 from das.truth.run_noise import noise_for
-from tests.toy.public import TABLE
-from tests.toy.specification import LEVEL, ToySpec
+from das_toy.public import TABLE
+from das_toy.specification import LEVEL, ToySpec
 
 
 class ToyMaker:

@@ -34,6 +34,8 @@ class ToyPersons:
 class ToySpec(Specification):
     title: ClassVar[str] = "the toy publication"
     remedy: ClassVar[str] = "name another"
+    public: ClassVar[str] = "das_toy.public:PublicToy"
+    maker: ClassVar[str | None] = "das_toy.maker:ToyMaker"
 
     run: ToyRun
     data: Files = Files()

@@ -1,0 +1,1 @@
+"""Another package: a publication, a reader, a protection method and a command."""
