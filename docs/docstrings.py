@@ -96,7 +96,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "das.evaluate.accuracy",
         "das.evaluate.accuracy.tally_queries",
         "das.evaluate.accuracy.QueryTally",
-        "das.evaluate.accuracy.headline",
+        "das.evaluate.comparison.headline",
         "das.model.error_rows.ErrorRow",
     ],
     "Values": [
