@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from das import __main__ as program
-from das import cli
+from das import cli, plugins
 from das.cli import lazy
 from das.cli.interruption import Terminated, terminable
 from das.cli.options import OUT, PATH, guarded
@@ -132,12 +132,14 @@ def test_what_ends_a_command_while_it_is_imported(
     def imported(_: str) -> None:
         raise error
 
-    monkeypatch.setattr(lazy, "import_module", imported)
-    done = CliRunner().invoke(cli.main, ["intervals", "x"])
-    assert done.exit_code == code
-    assert says in done.output
-    assert "Traceback" not in done.output
-    assert "Aborted" not in done.output
+    for owner, words in ((plugins, ["intervals", "x"]), (lazy, ["detailed", "plan"])):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, "import_module", imported)
+            done = CliRunner().invoke(cli.main, words)
+        assert done.exit_code == code
+        assert says in done.output
+        assert "Traceback" not in done.output
+        assert "Aborted" not in done.output
 
 
 def test_ctrl_c_while_the_command_line_is_loaded(
@@ -159,7 +161,12 @@ def test_an_import_that_fails_for_another_reason_is_shown(monkeypatch: pytest.Mo
         raise ImportError("no such module")
 
     monkeypatch.setattr(lazy, "import_module", imported)
-    assert isinstance(CliRunner().invoke(cli.main, ["intervals", "x"]).exception, ImportError)
+    assert isinstance(CliRunner().invoke(cli.main, ["detailed", "plan"]).exception, ImportError)
+    monkeypatch.setattr(plugins, "import_module", imported)
+    done = CliRunner().invoke(cli.main, ["intervals", "x"])
+    assert done.exit_code == 2
+    assert "'intervals' of topdown-das" in done.output
+    assert "ImportError: no such module" in done.output
 
 
 def test_too_little_memory_is_said(capsys: pytest.CaptureFixture[str]) -> None:
