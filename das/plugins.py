@@ -46,8 +46,8 @@ class Plugins(Mapping[str, Plugin]):
     def __getitem__(self, name: str) -> Plugin:
         value = self._declared[name][0].value
         found: Any = self._load(name, value)
-        right = isinstance(found, type) if self._classes else True
-        if not right or not (issubclass if self._classes else isinstance)(found, self._kind):
+        is_class = isinstance(found, type) and issubclass(found, self._kind)
+        if not (is_class if self._classes else isinstance(found, self._kind)):
             wanted = f"{self._kind.__module__}.{self._kind.__qualname__}"
             raise PluginError(
                 f"the {self.noun} {name!r} of {self._packages(name)[0]} is no"
@@ -59,7 +59,14 @@ class Plugins(Mapping[str, Plugin]):
 
     def load_part(self, name: str, which: str) -> Any:
         """What the attribute ``which`` of the plugin ``name`` names."""
-        return self._load(name, getattr(self[name], which))
+        plugin = self[name]
+        if not (value := getattr(plugin, which, None)):
+            raise PluginError(
+                f"the {self.noun} {name!r} of {self._packages(name)[0]} has no {which!r}",
+                where=self._declared[name][0].value,
+                remedy='its author must add one, such as "module:Name"',
+            )
+        return self._load(name, value)
 
     @property
     def _declared(self) -> Mapping[str, Sequence[EntryPoint]]:

@@ -200,6 +200,9 @@ def test_the_half_of_it_that_is_missing_is_named(
         PluginError, match=r"'toy' of das-toy 1\.2 cannot be loaded: ModuleNotFound"
     ):
         publications.publication_of(run / "release")
+    monkeypatch.setattr(PUBLICATIONS["toy"], "public", "")
+    with pytest.raises(PluginError, match=r"'toy' of das-toy 1\.2 has no 'public'"):
+        publications.publication_of(run / "release")
 
 
 def test_without_its_package_it_is_unknown() -> None:
