@@ -344,6 +344,7 @@ def test_the_wheel_runs_a_packaged_configuration_in_an_empty_folder(
 ) -> None:
     """An ordinary run, which has no need of pandas: to load it takes longer than many a run."""
     run = ("run", "pl94-2010", "--quiet", "--workers", "1", "--out", "run")
+    run = (*run, "--set", "output.report=false")  # pages: see above, and .ci/run
     done = python(
         sys.executable, "-X", "importtime", "-m", "das", *run, cwd=tmp_path, path=installed
     )

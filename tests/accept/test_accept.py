@@ -16,7 +16,8 @@ import pytest
 from tests.accept import checks, printed
 from tests.accept.conftest import Acceptance
 from tests.accept.reader import Step
-from tests.accept.steps import CHAINS
+from tests.accept.steps import CHAINS, RI
+from tests.end_to_end import independent as free
 
 #: Persons and housing units that were counted, by the runs that publish them. Of the prototype, the
 #: table H1 of its blocks (their headers say 17 more), and of the PPMF its rows of persons.
@@ -70,6 +71,23 @@ def test_a_release_has_everybody_once_at_every_level(
     checks.check_counts(release, *COUNTED[chain, name])
     assert (release / "report.html").stat().st_size > 10_000
     assert not list(release.rglob("*.draft*"))
+
+
+@_of("state")
+def test_a_whole_state_keeps_what_is_exact_and_is_close_in_little_memory(
+    accepted: Acceptance, shared_data: Path
+) -> None:
+    run = accepted.done("state", "state").release.parent
+    truth = free.published_rows([shared_data / RI])
+    assert (len(truth), truth["P0010001"].sum()) == (25_181, 1_052_567)
+    free.assert_invariants(run / "release", truth)
+    tract = free.tables(run / "release", "Tract", "P1")["P0010001"]
+    true = truth.groupby(truth.index.str[:11])["P0010001"].sum()
+    assert 1 < (tract - true).abs().mean() < 3
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert max(s["peak_mb"] for s in manifest["stages"]) < 4096
+    solved = [c["estimation"] for c in manifest["certificates"]["persons"].values()]
+    assert sum(c["inaccurate"] for c in solved) <= 0.01 * sum(c["solves"] for c in solved)
 
 
 @_of("bristol")
