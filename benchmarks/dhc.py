@@ -48,7 +48,8 @@ from das.model.spine import Spine
 from das.release import verify
 from das.release.dhc import open_dhc
 from das.release.dhc_files import read_counts
-from das.spec import DhcSpec, load, of_kind
+from das.spec import load, of_kind
+from das.spec.dhc import DhcSpec
 
 Ints = NDArray[np.int64]
 #: Minutes, gigabytes, megabytes of the release; errors predicted from the budgets (tenure by State,

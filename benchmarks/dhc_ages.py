@@ -28,7 +28,8 @@ from das.model.histogram import Histogram
 from das.model.redistricting import PL94
 from das.model.strategy import Strategy
 from das.report.dhc_places import median_age
-from das.spec import DhcSpec, load, of_kind
+from das.spec import load, of_kind
+from das.spec.dhc import DhcSpec
 
 AGES, TEENS = 116, 20
 Errors = Mapping[tuple[str, str], float]

@@ -30,8 +30,9 @@ from das.model.codes import text
 from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.release.dhc_files import tables_of
-from das.spec import DhcSpec, load, of_kind
+from das.spec import load, of_kind
 from das.spec import parse as parsed
+from das.spec.dhc import DhcSpec
 from das.truth.dhc import EarlierRelease, PreparedDhc, prepare
 
 LISTED = "areas.csv"

@@ -37,9 +37,9 @@ from das.files.simulators import dhc_files as simulator
 from das.model.ledger import Ledger
 from das.noise import entropy
 from das.release.dhc_files import levels_of, tables_of
-from das.spec import DhcSpec, load, of_kind
+from das.spec import load, of_kind
 from das.spec import parse as parsed
-from das.spec.dhc import DhcUniverse
+from das.spec.dhc import DhcSpec, DhcUniverse
 from das.truth.dhc import EarlierRelease, PreparedDhc, prepare
 from das.truth.histogram import over
 from das.truth.on_demand import OnDemandMeasurement, paying

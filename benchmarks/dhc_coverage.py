@@ -42,8 +42,9 @@ from das.release.replicate_source import BY_TABLE, PLAIN
 from das.release.replicates import SeededNoise
 from das.replicates import ReplicateErrors, interval
 from das.replicates.by_table import factors
-from das.spec import DhcSpec, load, of_kind
+from das.spec import load, of_kind
 from das.spec import parse as parsed
+from das.spec.dhc import DhcSpec
 
 TABLES = ("P1", "P12", "P17", "H3", "H4", "P16", "H9", "H13")
 COVERAGE, OFF, FIXED_AT_MOST = 0.9, 0.015, 0.8

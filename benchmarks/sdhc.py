@@ -33,7 +33,8 @@ from das.model.sdhc.tables import TRUNCATED, column, columns
 from das.noise import entropy
 from das.sdhc.intervals import combined
 from das.sdhc.least_squares import estimated
-from das.spec import SdhcSpec, of_kind
+from das.spec import of_kind
+from das.spec.sdhc import SdhcSpec
 from das.threads import one_thread
 from das.truth.sdhc_counts import counts
 from das.truth.sdhc_run import noisy

@@ -29,7 +29,7 @@ from das.model.universe import Planned
 from das.spec import RunSpec
 
 if TYPE_CHECKING:
-    from das.spec import DhcSpec
+    from das.spec.dhc import DhcSpec
 
 Array = NDArray[np.float64]
 Held = Mapping[str, NDArray[np.int64]]

@@ -26,8 +26,11 @@ from das.accounting.codec import json_schema
 from das.cli import main
 from das.model.features import FEATURES
 from das.release.publications import publication
-from das.spec import DetailedFolders, DhcSpec, RunSpec, SdhcSpec
+from das.spec import RunSpec
+from das.spec.detailed import DetailedFolders
+from das.spec.dhc import DhcSpec
 from das.spec.parse import PUBLICATIONS
+from das.spec.sdhc import SdhcSpec
 from docs.docstrings import api
 
 #: All below this line of a page is made.

@@ -244,7 +244,7 @@ def test_estimation_goes_from_arrays_to_arrays() -> None:
     specification. A worker that estimates loads none of it."""
     for module in (m for m in sources() if part_of(m) == "estimate"):
         parts = {part_of(m) for m in reach(module, packages=False)}
-        values = {"errors", "model", "fold"}
+        values = {"errors", "model", "fold", "plugins"}
         assert parts <= values | {"solve", "rounding", "engine", "threads", "estimate"}, module
         outside = {i.split(".")[0] for i in imports(module)} - {"das", "numpy"}
         assert outside <= {
@@ -262,7 +262,7 @@ def test_values_need_numpy_and_the_standard_library_only() -> None:
     for module in (m for m in sources() if part_of(m) == "model"):
         others = {i.split(".")[0] for i in imports(module)} - {"das", "numpy"}
         assert others <= set(sys.stdlib_module_names), module
-        assert {part_of(m) for m in ours(imports(module))} <= {"model", "errors"}, module
+        assert {part_of(m) for m in ours(imports(module))} <= {"model", "errors", "plugins"}, module
         shut = {
             "random",
             "secrets",
@@ -537,6 +537,7 @@ def test_what_an_entry_point_loads_cannot_reach_the_truth(group: str) -> None:
 #: Who loads which part of a plugin.
 LOADS = {
     ("das.making", "maker"),
+    ("das.jobs.tasks", "tasks"),
     ("das.release.publications", "public"),
     ("das.files.readers.registry", "module"),
 }

@@ -15,7 +15,9 @@ from click.testing import CliRunner
 import das
 from das.cli import main
 from das.errors import SpecError
-from das.spec import DetailedFolders, DhcSpec, RunSpec, parse
+from das.spec import RunSpec, parse
+from das.spec.detailed import DetailedFolders
+from das.spec.dhc import DhcSpec
 from das.spec.targets import AreaTarget, LevelTarget, TargetsFile, read_targets
 from docs import docstrings, reference
 

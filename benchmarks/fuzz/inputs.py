@@ -26,7 +26,8 @@ from das.engine.progress import SILENT
 from das.files.measurements.published_layout import convert
 from das.files.readers import profile
 from das.files.simulators import census_2010, detailed, dhc_files
-from das.spec import DhcSpec, load, of_kind, parse
+from das.spec import load, of_kind, parse
+from das.spec.dhc import DhcSpec
 from das.stages import Stages
 from das.truth.dhc import EarlierRelease
 from das.truth.dhc import prepare as prepare_dhc

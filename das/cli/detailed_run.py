@@ -28,7 +28,8 @@ from das.engine.choice import EngineChoice
 from das.making import outlook_of
 from das.making.work import RunInput
 from das.model.adaptive import PRODUCTS
-from das.spec import DetailedFolders, of_kind, of_tree
+from das.spec import of_kind, of_tree
+from das.spec.detailed import DetailedFolders
 from das.spec.exact import DELTA
 from das.truth.registering import RegisterOptions
 

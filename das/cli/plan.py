@@ -19,7 +19,8 @@ from das.errors import SpecError, UserError
 from das.model.kinds import PERSONS
 from das.model.universe import Planned
 from das.release.publications import OptimizedHalf, publication, require
-from das.spec import DhcSpec, RunSpec, Specification, of_kind
+from das.spec import RunSpec, Specification, of_kind
+from das.spec.dhc import DhcSpec
 
 #: What ``--toml`` means without a name.
 OPTIMUM = "best"

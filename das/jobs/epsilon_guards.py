@@ -36,7 +36,8 @@ from das.model.budget import PlannedMeasurement
 from das.model.mechanism import RHO
 from das.model.plan import Plan
 from das.model.spelling import named
-from das.spec import DhcSpec, RunSpec
+from das.spec import RunSpec
+from das.spec.dhc import DhcSpec
 from das.spec.targets import CHANGES, EpsilonGuard
 
 PairCosts = Mapping[LevelQuery, Fraction]

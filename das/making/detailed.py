@@ -30,7 +30,7 @@ from das.release import group_page
 from das.release.group_tables import publish
 from das.release.groups import open_groups
 from das.release.seal import seal
-from das.spec import DetailedFolders
+from das.spec.detailed import DetailedFolders
 from das.stages import Stages
 from das.truth.group_folders import GivenFolders, check_same, read_folders
 from das.truth.group_run import begin, measure_groups

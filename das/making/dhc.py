@@ -46,8 +46,7 @@ from das.release.linking_a_run import link_run
 from das.report.dhc_errors import dhc_errors_html, summaries
 from das.report.facts import facts
 from das.size import sizes_of_dhc, worker_of_dhc
-from das.spec import DhcSpec
-from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
+from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcSpec
 from das.stages import Stages
 from das.truth import dhc_assessment
 from das.truth.dhc import EarlierRelease, PreparedDhc, prepare

@@ -27,7 +27,7 @@ from das.model.sdhc.tables import STATE
 from das.release import sdhc_modelled, sdhc_tables
 from das.release.public_sdhc import publish
 from das.release.sdhc import open_sdhc, resolved
-from das.spec import SdhcSpec
+from das.spec.sdhc import SdhcSpec
 from das.stages import Stages
 from das.truth.sdhc_assessment import assess
 from das.truth.sdhc_run import begin, check_same, measure, numbers

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from das.model.microdata_form import labelled
 from das.model.publications import (
@@ -19,6 +20,7 @@ from das.model.publications import (
 )
 from das.model.schema import Schema
 from das.model.tabulation import general
+from das.plugins import Plugins
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,6 @@ class RecordKind:
     serial: bool = False  #: its microdata are numbered
     dwellings: bool = False  #: whether the first universe's records live in its records
     publications: tuple[Publication, ...] = ()
-    late: tuple[
-        tuple[str, Callable[[], Publication]], ...
-    ] = ()  #: more, by the name of the schema, made when asked for
     together: str = ""  #: what the total of several universes does not say about its records
     formerly: str = ""  #: its name in earlier configurations
 
@@ -71,8 +70,8 @@ class RecordKind:
 
     def published(self, schema: Schema) -> Publication | None:
         """The publication of records with these attributes, if there is one."""
-        made = dict(self.late).get(schema.name)
-        every = (*self.publications, *([made()] if made else ()))
+        made = (f() for f in filter(None, [LATE.get(f"{self.name}-{schema.name}")]))
+        every = chain(self.publications, made)
         return next((p for p in every if p.schema.attributes == schema.attributes), None)
 
     def publication(self, schema: Schema) -> Publication:
@@ -94,12 +93,10 @@ def _together(records: str) -> str:
     )
 
 
-def _dhc_persons() -> Publication:
-    from das.model.dhc.publications import persons
-
-    return persons()
-
-
+#: More publications of kinds, by kind and schema: functions that make them when they are asked for.
+LATE: Plugins[Callable[[], Publication]] = Plugins(
+    "das.record_publications", "publication of records", object, ("persons-dhcp",)
+)
 PERSONS = RecordKind(
     "persons",
     table="",
@@ -107,7 +104,6 @@ PERSONS = RecordKind(
     plain=True,
     serial=True,
     publications=(REDISTRICTING_PERSONS, E2E_1940_PERSONS),
-    late=(("dhcp", _dhc_persons),),
 )
 HOUSING = RecordKind(
     "housing",

@@ -48,8 +48,8 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
-from das.spec import DhcSpec, load, of_kind
-from das.spec.dhc import UNITS, DhcUniverse
+from das.spec import load, of_kind
+from das.spec.dhc import UNITS, DhcSpec, DhcUniverse
 
 Ints = NDArray[np.int64]
 #: Estimates a problem from a source of answers, in this process or beyond a wall.

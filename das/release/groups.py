@@ -27,7 +27,8 @@ from das.model.group_measurement import UNMEASURED, GroupMeasurement
 from das.model.group_totals import GroupTotals
 from das.model.ledger import Event
 from das.model.population import ACROSS, Regions
-from das.spec import DetailedFolders, DetailedSpec, load, of_kind
+from das.spec import load, of_kind
+from das.spec.detailed import DetailedFolders, DetailedSpec
 
 PARAMETERS = "parameters"
 

@@ -25,7 +25,7 @@ from das.release.publications import PublicHalf, Recomputation, Rerun
 from das.release.seal import seal
 from das.release.verify import groups
 from das.release.wording import Wording
-from das.spec import DetailedFolders, DetailedSpec
+from das.spec.detailed import DetailedFolders, DetailedSpec
 
 _GROUPS = "it counts race and ethnic groups in regions, not on a tree: no area adds up from them"
 _ERRORS = (

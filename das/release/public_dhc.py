@@ -34,8 +34,7 @@ from das.release.verify.places import check_places
 from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
 from das.size import Size
-from das.spec import DhcSpec
-from das.spec.dhc import DhcUniverse
+from das.spec.dhc import DhcSpec, DhcUniverse
 
 _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
 _SHARES = (

@@ -35,8 +35,7 @@ from das.release.sdhc import OpenedSdhc, official, open_sdhc, resolved, write_of
 from das.release.seal import seal
 from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
-from das.spec import SdhcSpec
-from das.spec.sdhc import LEVELS
+from das.spec.sdhc import LEVELS, SdhcSpec
 from das.stages import Stages
 
 _REGIONS = "it measures each region by itself, over no tree: name areas in [sdhc.areas]"

@@ -21,7 +21,8 @@ from das.model.sdhc.measured import FurtherSums, MeasuredRegions, variances
 from das.model.sdhc.sensitivity import PHSAFE
 from das.model.sdhc.tables import LEFT_OUT
 from das.release import sdhc_from_dhc
-from das.spec import SdhcSpec, load, of_kind
+from das.spec import load, of_kind
+from das.spec.sdhc import SdhcSpec
 
 
 @dataclass(frozen=True, eq=False)

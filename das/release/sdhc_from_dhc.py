@@ -37,8 +37,7 @@ from das.model.sdhc.sensitivity import untruncated
 from das.model.sdhc.tables import GROUPS, STATE, USA, RegionAnswer, answers
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.verify.sealed import check_digests
-from das.spec import SdhcSpec
-from das.spec.sdhc import LEVELS
+from das.spec.sdhc import LEVELS, SdhcSpec
 
 NAME = "dhc.csv"
 #: By column, what is in it.

@@ -38,8 +38,7 @@ from das.release.dictionary import NAME, LineParts, of_codes, of_file, of_files,
 from das.release.sdhc import OpenedSdhc
 from das.sdhc.intervals import WIDE, combined
 from das.sdhc.least_squares import RegionEstimates, alone, estimated, non_negative
-from das.spec import SdhcSpec
-from das.spec.sdhc import LEVELS
+from das.spec.sdhc import LEVELS, SdhcSpec
 from das.threads import one_thread
 
 FOLDER = "tables"

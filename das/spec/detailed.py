@@ -107,6 +107,7 @@ class DetailedFolders(Specification):
     title: ClassVar[str] = "the Detailed DHC"
     public: ClassVar[str] = "das.release.public_detailed:PublicDetailed"
     maker: ClassVar[str | None] = "das.making.detailed:DetailedMaker"
+    tasks: ClassVar[str | None] = "das.truth.group_run:TASKS"
     remedy: ClassVar[str] = (
         "its tables are in tables/; of measurements of persons `das detailed estimate` makes"
         " estimates with intervals"

@@ -166,6 +166,7 @@ class DhcSpec(Specification):
     title: ClassVar[str] = "the DHC"
     public: ClassVar[str] = "das.release.public_dhc:PublicDhc"
     maker: ClassVar[str | None] = "das.making.dhc:DhcMaker"
+    tasks: ClassVar[str | None] = "das.truth.dhc_by_subtree:TASKS"
     rests_on: ClassVar[str] = "constraints.from"
     remedy: ClassVar[str] = "docs/publications.md lists the commands that take it or its releases"
 

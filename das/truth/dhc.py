@@ -38,8 +38,7 @@ from das.model.subtrees import Subtrees
 from das.release.dhc import Ints, OpenedDhc, fixed_units
 from das.release.opened import OpenedRelease, open_release
 from das.release.verify.sealed import check_digests
-from das.spec import DhcSpec
-from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, Earlier
+from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcSpec, Earlier
 from das.spec.dhc_relations import replaced
 from das.truth import prepared
 from das.truth.dhc_trees import trees_of

@@ -257,3 +257,7 @@ class _OfSubtrees(Closed):
         if subtree not in self._open:
             self._open[subtree] = SubtreeOracle.of(self._root, self._u.name, subtree, self._attempt)
         return self._open[subtree].part
+
+
+#: The stages of this publication that tasks do.
+TASKS = {ASK: ask, SUBTREES: estimate_subtrees}

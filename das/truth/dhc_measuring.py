@@ -43,8 +43,7 @@ from das.noise import entropy
 from das.noise.samplers import SAMPLERS
 from das.release.dhc import HOMES, OpenedDhc, write_public
 from das.release.seal import seal
-from das.spec import DhcSpec
-from das.spec.dhc import UNITS, DhcUniverse
+from das.spec.dhc import UNITS, DhcSpec, DhcUniverse
 from das.truth.beginning import store, truth_digests
 from das.truth.bookkeeping import BudgetBook, StagePlan
 from das.truth.dhc import PreparedDhc, exact_units

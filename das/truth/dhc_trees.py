@@ -27,7 +27,7 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.records import Blocks
 from das.model.source import Source
 from das.model.spine import Spine
-from das.spec import DhcSpec
+from das.spec.dhc import DhcSpec
 
 #: The code of a block outside of any area of a kind, where the rule knows the kind.
 _NONE = {"Place": b"99999", "County_Subdivision": b"99999", "AIAN": b"9999"}

@@ -277,3 +277,7 @@ def _kept(directory: RunDirectory, spec: DetailedSpec) -> Path:
 
 def _digests(directory: RunDirectory, spec: DetailedSpec) -> dict[str, dict[str, str]]:
     return {spec.universes[0].name: run_directory.file_digests(_kept(directory, spec))}
+
+
+#: The stages of this publication that tasks do.
+TASKS = {"groups": task}

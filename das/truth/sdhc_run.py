@@ -35,8 +35,8 @@ from das.noise.label import ChunkLabel, encoded
 from das.noise.samplers import SAMPLERS, VERSION
 from das.release import sdhc_from_dhc
 from das.release.seal import seal
-from das.spec import SdhcSpec, load, of_kind
-from das.spec.sdhc import LEVELS
+from das.spec import load, of_kind
+from das.spec.sdhc import LEVELS, SdhcSpec
 from das.truth.bookkeeping import BudgetBook, StagePlan
 from das.truth.run_noise import noise_for
 from das.truth.sdhc_counts import counts

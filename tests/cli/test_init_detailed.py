@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from das.files.simulators import detailed
-from das.spec import DetailedFolders, load
+from das.spec import load
+from das.spec.detailed import DetailedFolders
 from tests.commands import Commands
 
 

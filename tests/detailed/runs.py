@@ -15,7 +15,7 @@ from das.engine.choice import EngineChoice
 from das.files.detailed import config
 from das.model.adaptive import PRODUCTS
 from das.release.outcome import Outcome
-from das.spec import DetailedFolders
+from das.spec.detailed import DetailedFolders
 from tests.files.detailed import folders
 
 #: Budgets at which noise is 0.

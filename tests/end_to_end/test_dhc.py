@@ -32,7 +32,8 @@ from das.release import verify
 from das.release.again import estimate_from
 from das.release.dhc import open_dhc
 from das.release.seal import seal
-from das.spec import DhcSpec, load
+from das.spec import load
+from das.spec.dhc import DhcSpec
 from das.truth.dhc import EarlierRelease, prepare
 from tests import awkward
 from tests.commands import Commands

@@ -32,7 +32,7 @@ from das.making.work import RunInput
 from das.release import verify
 from das.release.again import estimate_from
 from das.release.dhc import open_dhc
-from das.spec import DhcSpec
+from das.spec.dhc import DhcSpec
 from das.stages import Stages
 from das.truth import dhc_by_subtree, dhc_measuring, prepared
 from das.truth.oracle import Oracle

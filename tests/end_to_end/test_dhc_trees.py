@@ -23,8 +23,7 @@ from das.model.subtrees import Subtrees
 from das.release.dhc import OpenedDhc, open_dhc, tree_path, write_public
 from das.release.dhc_replicates import DhcReplicates
 from das.release.replicates import NewNoiseOnDemand, SeededNoise
-from das.spec import DhcSpec
-from das.spec.dhc import PERSONS, UNITS
+from das.spec.dhc import PERSONS, UNITS, DhcSpec
 from das.stages import Stages
 from das.truth.dhc import EarlierRelease, _check_covered
 from das.truth.dhc_trees import trees_of

@@ -16,7 +16,7 @@ from das.files.sdhc.records import records
 from das.model.sdhc.tables import AREA, STATE
 from das.release import verify
 from das.release.again import estimate_from
-from das.spec import SdhcSpec
+from das.spec.sdhc import SdhcSpec
 from das.truth import sdhc_run
 from das.truth.sdhc_run import true_answers
 from tests.commands import Commands

@@ -23,7 +23,7 @@ from das.model.states import STATES as ALL
 from das.release import sdhc_from_dhc, verify
 from das.release.again import estimate_from
 from das.sdhc.least_squares import estimated, identities
-from das.spec import SdhcSpec
+from das.spec.sdhc import SdhcSpec
 from das.truth.sdhc_counts import counts
 from tests.sdhc.test_estimates import Array, consistent, region
 from tests.sdhc.test_known_answers import packaged

@@ -25,7 +25,8 @@ from das.noise import entropy
 from das.release import verify
 from das.release.sdhc import resolved
 from das.sdhc import truncated_normal
-from das.spec import SdhcSpec, load, of_kind
+from das.spec import load, of_kind
+from das.spec.sdhc import SdhcSpec
 from das.truth.sdhc_counts import counts
 from das.truth.sdhc_run import noisy
 from tests.sdhc.folders import PHSAFE as DATA

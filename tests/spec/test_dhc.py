@@ -13,8 +13,8 @@ from das.cli.redundant import lines
 from das.errors import SpecError
 from das.model.dhc import strategy
 from das.release.publications import publication
-from das.spec import DhcSpec, load, parse
-from das.spec.dhc import Earlier
+from das.spec import load, parse
+from das.spec.dhc import DhcSpec, Earlier
 
 TEXT = (Path(__file__).resolve().parents[2] / "configs" / "dhc-2020.toml").read_text(
     encoding="utf-8"

@@ -11,8 +11,8 @@ import pytest
 
 from das.accounting.guarantee import exact_epsilon
 from das.model.dhc import strategy
-from das.spec import DhcSpec, load
-from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
+from das.spec import load
+from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcSpec
 from das.spec.targets import read_targets
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
