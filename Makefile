@@ -31,9 +31,9 @@ DETAILED := $(or $(OUT),runs/detailed-$(STAMP))
 detailed: $(VENV)/.installed
 ifeq ($(DATA),)
 	$(DAS) data simulate detailed --out $(DETAILED)-simulated --seed 1 --quiet $(if $(PARAMETERS),--parameters $(PARAMETERS))
-	$(DAS) detailed run $(DETAILED)-simulated/parameters $(DETAILED)-simulated/data --out $(DETAILED) --workers $(WORKERS)
+	$(DAS) run detailed-dhc --data $(DETAILED)-simulated/data --set data.parameters=$(DETAILED)-simulated/parameters --out $(DETAILED) --workers $(WORKERS)
 else
-	$(DAS) detailed run $(or $(PARAMETERS),$(error DATA is given: give PARAMETERS, too)) $(DATA) --out $(DETAILED) --workers $(WORKERS)
+	$(DAS) run detailed-dhc --data $(DATA) --set data.parameters=$(or $(PARAMETERS),$(error DATA is given: give PARAMETERS, too)) --out $(DETAILED) --workers $(WORKERS)
 endif
 
 # The DHC on a redistricting release; records are made up to the counts of DATA (a redistricting extract).

@@ -59,9 +59,7 @@ def _toy(figures: Figures, folder: Path) -> None:
         figures.skipped("toy", no_data(TOY))
         return
     out = _fresh(folder / "toy")
-    run = measured(
-        ["detailed", "run", str(found.parent / "input_dir_zcdp"), str(found.parent)], out, workers=1
-    )
+    run = measured(_named(found.parent / "input_dir_zcdp", found.parent), out, workers=1)
     figures(
         "toy, whole command",
         run.seconds,
@@ -138,11 +136,12 @@ def _nation(figures: Figures, folder: Path, given: argparse.Namespace) -> None:
 
 
 def _run(data: Path, out: Path, workers: int) -> WholeRun:
-    return measured(
-        ["detailed", "run", str(data / detailed.PARAMETERS), str(data / detailed.DATA)],
-        _fresh(out),
-        workers=workers,
-    )
+    named = _named(data / detailed.PARAMETERS, data / detailed.DATA)
+    return measured(named, _fresh(out), workers=workers)
+
+
+def _named(parameters: Path, data: Path) -> list[str]:
+    return ["run", "detailed-dhc", "--data", str(data), "--set", f"data.parameters={parameters}"]
 
 
 def _fresh(out: Path) -> Path:

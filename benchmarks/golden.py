@@ -72,9 +72,8 @@ def _intervals(folder: Path) -> Path:
 def _detailed(folder: Path) -> Path:
     made = folder / "simulated"
     _das("data", "simulate", "detailed", "--out", made, "--seed", 1, "--persons", 20_000)
-    _das(
-        "detailed", "run", made / "parameters", made / "data", "--out", folder / "run", "--seed", 7
-    )
+    named = ("--data", made / "data", "--set", f"data.parameters={made / 'parameters'}")
+    _das("run", "detailed-dhc", *named, "--out", folder / "run", "--set", SEED)
     return folder / "run"
 
 

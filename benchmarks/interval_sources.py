@@ -91,8 +91,14 @@ def _detailed(folder: Path, seed: int, replicates: int) -> Iterator[Held]:
         (exact / "config.json").write_text(json.dumps(config))
         for name, parameters in (("run", given), ("truth", exact)):
             at, out = str(folder / name), str(folder / f"estimates-{name}")
-            told = [str(parameters), str(data / simulator.DATA), "--seed", str(seed), "--quiet"]
-            _das("detailed", "run", *told, "--out", at)
+            told = [
+                "--set",
+                f"data.parameters={parameters}",
+                "--set",
+                f"run.seed={seed}",
+                "--quiet",
+            ]
+            _das("run", "detailed-dhc", "--data", str(data / simulator.DATA), *told, "--out", at)
             _das("detailed", "estimate", at, "--out", out)
     for region in sorted(p.name for p in (folder / "estimates-run").iterdir() if p.is_dir()):
         found, exact = (

@@ -236,7 +236,8 @@ class Given:
         return ["run", "dhc-2020", "--data", str(self.worlds.linked()), *_PLAIN, *earlier, *_TWO]
 
     def groups(self, product: str) -> list[str]:
-        return ["detailed", "run", *map(str, runs.given(self.folder / product, product)), *_TWO]
+        given = runs.given(self.folder / product, product)
+        return ["run", "detailed-dhc", *runs.named(*given, product), *_TWO]
 
     def sdhc(self) -> list[str]:
         return ["run", "sdhc-2020", "--data", str(made_up(1, 60).write(self.folder / "phsafe"))]
@@ -251,19 +252,19 @@ class Given:
 
     def every(self) -> dict[str, tuple[Callable[[], list[str]], Sequence[str], bool]]:
         go_on = ("--resume",)
-        publications: dict[str, tuple[Callable[[], list[str]], list[str]]] = {
-            "redistricting": (lambda: ["run", *self.redistricting(), *_TWO], _SEED),
-            "detailed persons": (lambda: self.groups("persons"), ["--seed", "1"]),
-            "detailed households": (lambda: self.groups("households"), ["--seed", "1"]),
-            "dhc": (self.dhc, _SEED),
-            "s-dhc": (self.sdhc, _SEED),
+        publications: dict[str, Callable[[], list[str]]] = {
+            "redistricting": lambda: ["run", *self.redistricting(), *_TWO],
+            "detailed persons": lambda: self.groups("persons"),
+            "detailed households": lambda: self.groups("households"),
+            "dhc": self.dhc,
+            "s-dhc": self.sdhc,
         }
 
-        def seeded(words: Callable[[], list[str]], seed: list[str]) -> Callable[[], list[str]]:
-            return lambda: [*words(), *seed]
+        def seeded(words: Callable[[], list[str]]) -> Callable[[], list[str]]:
+            return lambda: [*words(), *_SEED]
 
-        made = {n: (words, go_on, True) for n, (words, _) in publications.items()}
-        made |= {f"{n}, seeded": (seeded(*of), go_on, False) for n, of in publications.items()}
+        made = {n: (words, go_on, True) for n, words in publications.items()}
+        made |= {f"{n}, seeded": (seeded(of), go_on, False) for n, of in publications.items()}
         return made | {
             "intervals": (
                 lambda: ["intervals", self.run(), "--replicates", "3", *_TWO],

@@ -230,7 +230,7 @@ LINES = (
     "store push RUN file://OUT/there",
     "intervals RUN --replicates 2 --out OUT/int",
     "estimate --from CSV --out OUT/est",
-    "detailed check CSV OUT",
+    "check detailed-dhc --data OUT --set data.parameters=CSV",
     "detailed plan CSV",
     "risk RUN",
     "run CONFIG --out OUT/run --data CSV",

@@ -115,9 +115,8 @@ def made(command: str, folder: Path) -> Signals:
     """A command and what it begins from."""
     if command == "detailed":
         parameters, records = detailed.write(folder / "given", seed=1, states="RI,VT", persons=3000)
-        return Signals(
-            ["detailed", "run", str(parameters), str(records), "--workers", "2", "--quiet"], True
-        )
+        named = ["--data", str(records), "--set", f"data.parameters={parameters}"]
+        return Signals(["run", "detailed-dhc", *named, "--workers", "2", "--quiet"], True)
     data = census_2010.write(folder / "pl", seed=1, states=1, persons=1000)
     changes = ["run.seed=1", "output.report=false", "geography.spine=tabulation"]
     run = folder / "run"

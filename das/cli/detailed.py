@@ -1,4 +1,4 @@
-"""Tables of detailed groups: check folders, plan a budget, run."""
+"""Tables of detailed groups: what a plan gives, and estimates from a release."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import click
 from das.cli.lazy import LateCommands, LazyGroup
 
 LINES = {
-    "run": "From folders of parameters and records to tables and measurements.",
-    "check": "Check the folders, all faults at once; what is in them.",
     "estimate": "Estimates that add up, with intervals, from a release alone.",
     "plan": "Margins, thresholds and budgets, exactly.",
     "risk": "What an intruder learns of one person, and of the size of a group.",
 }
 COMMANDS = LateCommands(
     {
-        "run": "das.cli.detailed_run",
-        "check": "das.cli.detailed_run",
         "estimate": "das.cli.detailed_estimate",
         "plan": "das.cli.detailed_plan",
         "risk": "das.cli.detailed_risk",

@@ -110,10 +110,11 @@ def resumable(out: Path, command: Sequence[object]) -> Iterator[None]:
 
 
 def of_engine(choice: EngineChoice) -> list[object]:
-    """The options that choose it again."""
+    """The options that choose it again, with its workers."""
     out: list[object] = [] if choice.name == LOCAL else ["--engine", choice.name]
     out += [*optional("--scheduler", choice.scheduler), *optional("--tls", choice.tls)]
     out += repeated("--partition", [choice.size] * (choice.size != SIZE))
+    out += [] if choice.automatic else ["--workers", choice.workers]
     return out + ["--wait"] * choice.wait
 
 

@@ -92,77 +92,19 @@ def run(
     show_errors: bool,
     as_json: bool,
 ) -> None:
-    """Run the whole pipeline for redistricting counts, the DHC, the Detailed DHC, or records of
-    your own.
+    """Run the pipeline for redistricting counts, the DHC, Detailed DHC, S-DHC, or your own records.
 
-    The errors reveal the true counts. They are in confidential/, and printed only to a terminal,
-    or with --show-errors."""
+    The errors reveal the true counts: they print only to a terminal, or with --show-errors."""
     spec = load_any(config, changes)
-    if spec.lacks_input(paths):
-        out = out or _new_folder(spec)
-        again = ["das", "run", config, *repeated("--set", changes), "--out", out]
-        found, more = _simulated(spec, out, again, choice.workers, quiet)
-        paths, changes = (found,), (*changes, *more)
-        spec = load_any(config, changes)
-    again = [config, *repeated("--set", changes)]
-    show_errors = shows_errors(show_errors, quiet=quiet, as_json=as_json)
-    outcome = performed(
-        spec, ["run", *again], out, paths, going, ignore_memory, choice, stores, quiet, register
-    )
-    show(spec, outcome, stores, show_errors=show_errors, as_json=as_json)
-
-
-def _simulated(
-    spec: Specification, out: Path, again: Sequence[object], workers: int, quiet: bool
-) -> tuple[Path, tuple[str, ...]]:
-    """Records that are made next to ``out``, and changes that name what they rest on. If making them
-    stops, the message names the command ``again``."""
-    from das.jobs.simulated_dhc import SimulatedInput  # slow to load
-
-    made = SimulatedInput.beside(out)
-    says = RESTS.format(made=made, key=spec.rests_on) if spec.rests_on else READ
-    say_notes([f"{SIMULATED.format(made=made)}{says}"])
-    try:
-        with Live(quiet) as progress:
-            made.make(spec.run.seed, workers, progress, release=bool(spec.rests_on))
-    except tuple(STOPPED) as stopped:
-        stopped.add_note(f"to continue: {shlex.join(map(str, again))}")
-        raise
-    return made.linked, (f"{spec.rests_on}={made.release}",) if spec.rests_on else ()
-
-
-def _new_folder(spec: Specification) -> Path:
-    return Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
-
-
-def performed(
-    spec: Specification,
-    command: Sequence[object],
-    out: Path | None,
-    paths: Sequence[Path],
-    going: ResumeOptions,
-    ignore_memory: bool,
-    choice: EngineChoice,
-    stores: Stores,
-    quiet: bool,
-    register: RegisterOptions | None = None,
-) -> Outcome:
-    """Run a specification; if it stops, the message names the ``command`` that resumes it."""
-    going.check(out, f"das {command[0]}")
+    going.check(out, "das run")
     out = out or _new_folder(spec)
-    again = [
-        "das",
-        *command,
-        "--out",
-        out,
-        *repeated("--data", paths),
-        *([] if choice.automatic else ["--workers", choice.workers]),
-        *of_engine(choice),
-        *_kept(stores),
-        *again_in(register),
-    ]
+    if spec.lacks_input(paths):
+        paths, changes = _simulated(spec, config, changes, out, choice.workers, quiet)
+        spec = load_any(config, changes)
+    show_errors = shows_errors(show_errors, quiet=quiet, as_json=as_json)
+    again = [*_again(config, changes, out), *_options(paths, choice, stores, register)]
     with resumable(out, again), Live(quiet) as progress:
-        return pipeline.run(
+        outcome = pipeline.run(
             spec,
             out,
             paths=paths,
@@ -175,12 +117,51 @@ def performed(
             confidential_store=stores.confidential,
             register=register,
         )
+    show(spec, outcome, stores, show_errors=show_errors, as_json=as_json)
 
 
-def _kept(stores: Stores) -> list[object]:
-    """The options that name stores."""
+def _simulated(
+    spec: Specification,
+    config: Path,
+    changes: tuple[str, ...],
+    out: Path,
+    workers: int,
+    quiet: bool,
+) -> tuple[tuple[Path], tuple[str, ...]]:
+    """Records that are made next to ``out``, and ``changes`` that also name what they rest on. If
+    making them stops, the message names the command to continue."""
+    from das.jobs.simulated_dhc import SimulatedInput  # slow to load
+
+    made = SimulatedInput.beside(out)
+    says = RESTS.format(made=made, key=spec.rests_on) if spec.rests_on else READ
+    say_notes([f"{SIMULATED.format(made=made)}{says}"])
+    try:
+        with Live(quiet) as progress:
+            made.make(spec.run.seed, workers, progress, release=bool(spec.rests_on))
+    except tuple(STOPPED) as stopped:
+        again = shlex.join(map(str, _again(config, changes, out)))
+        stopped.add_note(f"to continue: {again}")
+        raise
+    rests = (f"{spec.rests_on}={made.release}",) if spec.rests_on else ()
+    return (made.linked,), (*changes, *rests)
+
+
+def _new_folder(spec: Specification) -> Path:
+    return Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def _again(config: Path, changes: Sequence[str], out: Path) -> list[object]:
+    """The words of the same command."""
+    return ["das", "run", config, *repeated("--set", changes), "--out", out]
+
+
+def _options(
+    paths: Sequence[Path], choice: EngineChoice, stores: Stores, register: RegisterOptions | None
+) -> list[object]:
+    """Those that were given."""
     kept = optional("--store", stores.release)
-    return [*kept, *optional("--confidential-store", stores.confidential)]
+    kept += optional("--confidential-store", stores.confidential)
+    return [*repeated("--data", paths), *of_engine(choice), *kept, *again_in(register)]
 
 
 def show(

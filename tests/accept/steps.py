@@ -160,7 +160,7 @@ PPMF_STEPS = (
     Step("verify", "README.md", "das account verify RUN", {"RUN": "@perry"}),
 )
 
-DETAILED = "das detailed run PARAMETERS DATA --out DIR"
+DETAILED = "das run detailed-dhc --data DATA --set data.parameters=PARAMETERS --out DIR"
 #: The toy folders of SafeTab and PHSafe.
 GROUPS_STEPS = (
     Step(
@@ -177,7 +177,7 @@ GROUPS_STEPS = (
         "README.md",
         DETAILED,
         {"PARAMETERS": "h_toy/input_dir_zcdp", "DATA": "h_toy", "DIR": "homes"},
-        more="--product households",
+        more="--set detailed.product=households",
         files={"h_toy": "safetab/h_toy"},
         out="homes",
     ),

@@ -1,4 +1,4 @@
-"""``das detailed check`` and ``run`` from a shell: what is wrong is one message and exit code 2,
+"""``das check`` and ``das run`` of the Detailed DHC from a shell: what is wrong is one message and exit code 2,
 and leaves nothing behind.
 """
 
@@ -15,6 +15,7 @@ import pytest
 from das.files.run.run_directory import RunDirectory
 from tests.commands import Commands, Das
 from tests.detailed import runs
+from tests.detailed.runs import named
 from tests.files.detailed import folders
 
 
@@ -25,7 +26,15 @@ def given(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def das(commands: Commands) -> Das:
-    return commands.named("detailed")
+    """``das run`` and ``das check`` of the packaged configuration, and other commands of ``das
+    detailed``."""
+
+    def call(command: str, *more: object) -> tuple[int, str, str]:
+        if command in ("run", "check"):
+            return commands.named(command)("detailed-dhc", *more)
+        return commands.named("detailed")(command, *more)
+
+    return call
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -51,12 +60,12 @@ def refused(das: Das, *args: object, here: Path, says: str) -> str:
 
 
 def test_check_says_what_would_be_measured(das: Das, given: tuple[Path, Path]) -> None:
-    code, out, err = das("check", *given)
+    code, out, err = das("check", *named(*given))
     assert (code, err) == (0, "")
     assert "3 records of persons" in out
     assert "run us: rho = 3" in out
-    code, out, err = das("check", *given, "--json")
-    said = json.loads(out)
+    code, out, err = das("check", *named(*given), "--json")
+    said = json.loads(out)["input"]
     assert (code, err) == (0, "")
     assert (said["product"], said["records"], said["rho"]) == ("persons", 3, {"us": "3", "pr": "2"})
     assert said["levels"][0]["stability"] >= 2
@@ -66,12 +75,14 @@ def test_check_says_what_would_be_measured(das: Das, given: tuple[Path, Path]) -
 def test_a_run_says_where_it_is_and_a_seeded_one_what_it_is(
     das: Das, given: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    code, out, err = das("run", *given, "--out", tmp_path / "a", "--quiet")
+    code, out, err = das("run", *named(*given), "--out", tmp_path / "a", "--quiet")
     assert (code, err) == (0, "")
     assert "safe to publish" in out
     assert "NOT PRIVATE" not in out
     assert RunDirectory(tmp_path / "a").read_manifest()["product"] == "persons"
-    code, out, err = das("run", *given, "--out", tmp_path / "b", "--quiet", "--seed", 3)
+    code, out, err = das(
+        "run", *named(*given), "--out", tmp_path / "b", "--quiet", "--set", "run.seed=3"
+    )
     assert (code, err) == (0, "")
     assert "NOT PRIVATE" in out
     assert "safe to publish" not in out
@@ -81,7 +92,15 @@ def test_a_run_says_where_it_is_and_a_seeded_one_what_it_is(
         for line in table.read_text(encoding="utf-8").splitlines()
     )
     code, out, err = das(
-        "run", *given, "--out", tmp_path / "b", "--quiet", "--seed", 3, "--resume", "--json"
+        "run",
+        *named(*given),
+        "--out",
+        tmp_path / "b",
+        "--quiet",
+        "--set",
+        "run.seed=3",
+        "--resume",
+        "--json",
     )
     assert code == 0
     assert "nothing to resume" in err
@@ -100,15 +119,13 @@ def test_a_run_says_where_it_is_and_a_seeded_one_what_it_is(
 
 def test_households_from_the_totals_in_their_folder(das: Das, tmp_path: Path) -> None:
     given = runs.given(tmp_path / "given", "households")
-    code, out, err = das("check", *given, "--product", "households", "--json")
-    assert (code, json.loads(out)["records"]) == (0, 3)
+    code, out, err = das("check", *named(*given, "households"), "--json")
+    assert (code, json.loads(out)["input"]["records"]) == (0, 3)
     assert (
         "the totals have no group in any region of state 02: nothing below the nation would be"
         " measured of them" in err
     )
-    assert (
-        das("run", *given, "--product", "households", "--out", tmp_path / "run", "--quiet")[0] == 0
-    )
+    assert das("run", *named(*given, "households"), "--out", tmp_path / "run", "--quiet")[0] == 0
 
 
 def test_check_says_how_many_records_are_left_out(
@@ -121,12 +138,15 @@ def test_check_says_how_many_records_are_left_out(
     (data / "person-records.txt").write_text(
         "\n".join([head, first, "|".join(other), *rest]) + "\n", encoding="utf-8"
     )
-    there, more = (json.loads(das("check", given[0], d, "--json")[1]) for d in (given[1], data))
+    there, more = (
+        json.loads(das("check", *named(given[0], d), "--json")[1])["input"]
+        for d in (given[1], data)
+    )
     assert more["left_out"] == there["left_out"] + 1
     assert there["records"] == more["records"]
     assert (
         f"({more['left_out']} more in states of no run are left out)"
-        in das("check", given[0], data)[1]
+        in das("check", *named(given[0], data))[1]
     )
 
 
@@ -139,16 +159,16 @@ def test_check_says_how_many_records_are_left_out(
 def test_folders_that_are_not_there(
     das: Das, given: tuple[Path, Path], tmp_path: Path, command: str, which: int
 ) -> None:
-    named = [*given]
-    named[which] = tmp_path / "nowhere"
+    folder = [*given]
+    folder[which] = tmp_path / "nowhere"
     out = ["--out", tmp_path / "run"] if command == "run" else []
-    refused(das, command, *named, *out, here=tmp_path, says="nowhere")
-    named[which] = given[which] / ("config.json" if which == 0 else "GRF-C.txt")
-    refused(das, command, *named, *out, here=tmp_path, says=".")
+    refused(das, command, *named(*folder), *out, here=tmp_path, says="nowhere")
+    folder[which] = given[which] / ("config.json" if which == 0 else "GRF-C.txt")
+    refused(das, command, *named(*folder), *out, here=tmp_path, says=".")
 
 
 def test_folders_the_wrong_way_round(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
-    refused(das, "check", *given[::-1], here=tmp_path, says="config.json")
+    refused(das, "check", *named(*given[::-1]), here=tmp_path, says="config.json")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +189,7 @@ def test_files_that_are_missing_empty_cut_or_in_another_encoding(
 ) -> None:
     path = next(f / name for f in given if (f / name).exists())
     whole = path.read_bytes()
-    args = (command, *given, *(["--out", tmp_path / "run"] if command == "run" else []))
+    args = (command, *named(*given), *(["--out", tmp_path / "run"] if command == "run" else []))
     contents: list[bytes] = [
         b"",
         whole[: whole.rindex(b"|") - 1] if b"|" in whole else whole[:-9],
@@ -192,7 +212,7 @@ def test_all_faults_are_told_at_once_and_none_of_them_with_the_truth_of_others(
 ) -> None:
     text = folders.PEOPLE.replace("028|1|", "200|1|").replace("115|2|", "115|3|")
     folders.written(given[1], {"person-records.txt": text})
-    err = refused(das, "check", *given, here=tmp_path, says="2 faults")
+    err = refused(das, "check", *named(*given), here=tmp_path, says="2 faults")
     assert "QAGE" in err
     assert "QSEX" in err
 
@@ -202,7 +222,10 @@ def test_records_of_no_run(das: Das, given: tuple[Path, Path], tmp_path: Path) -
     head, *lines = folders.PEOPLE.splitlines()
     for kept in ([x for x in lines if "|72|" not in x], [x for x in lines if "|06|" in x], []):
         folders.written(given[1], {"person-records.txt": "\n".join([head, *kept]) + "\n"})
-        for command in (["check", *given], ["run", *given, "--out", tmp_path / "run"]):
+        for command in (
+            ["check", *named(*given)],
+            ["run", *named(*given), "--out", tmp_path / "run"],
+        ):
             refused(das, *command, here=tmp_path, says="person-records.txt: has no person of")
 
 
@@ -214,23 +237,20 @@ def test_folders_of_the_other_product(das: Das, given: tuple[Path, Path], tmp_pa
     refused(
         das,
         "run",
-        *given,
-        "--product",
-        "households",
+        *named(*given, "households"),
         "--out",
         tmp_path / "run",
         here=tmp_path,
         says="config.json",
     )
     homes = runs.given(tmp_path / "h", "households")
-    refused(das, "run", *homes, "--out", tmp_path / "run", here=tmp_path, says="config.json")
+    refused(
+        das, "run", *named(*homes), "--out", tmp_path / "run", here=tmp_path, says="config.json"
+    )
     refused(
         das,
         "run",
-        homes[0],
-        given[1],
-        "--product",
-        "households",
+        *named(homes[0], given[1], "households"),
         "--out",
         tmp_path / "run",
         here=tmp_path,
@@ -239,8 +259,7 @@ def test_folders_of_the_other_product(das: Das, given: tuple[Path, Path], tmp_pa
     refused(
         das,
         "run",
-        given[0],
-        homes[1],
+        *named(given[0], homes[1]),
         "--out",
         tmp_path / "run",
         here=tmp_path,
@@ -250,22 +269,31 @@ def test_folders_of_the_other_product(das: Das, given: tuple[Path, Path], tmp_pa
 
 def test_totals_that_are_not_there_or_of_another_place(das: Das, tmp_path: Path) -> None:
     given = runs.given(tmp_path / "given", "households")
-    args = ("run", *given, "--product", "households", "--out", tmp_path / "run")
-    refused(das, *args, "--totals", tmp_path / "nowhere", here=tmp_path, says="nowhere")
+    args = ("run", *named(*given, "households"), "--out", tmp_path / "run")
+    refused(
+        das, *args, "--set", f"data.totals={tmp_path / 'nowhere'}", here=tmp_path, says="nowhere"
+    )
     other = tmp_path / "other.txt"
     other.write_text(folders.TOTALS.splitlines()[0] + "\n48|STATE|2001|9\n", encoding="utf-8")
     refused(
         das,
         *args,
-        "--totals",
-        other,
+        "--set",
+        f"data.totals={other}",
         here=tmp_path,
         says="has no group in any region of the geography",
     )
     other.write_text("", encoding="utf-8")
-    refused(das, *args, "--totals", other, here=tmp_path, says="other.txt")
+    refused(das, *args, "--set", f"data.totals={other}", here=tmp_path, says="other.txt")
     (tmp_path / "empty").mkdir()
-    refused(das, *args, "--totals", tmp_path / "empty", here=tmp_path, says="has no groups")
+    refused(
+        das,
+        *args,
+        "--set",
+        f"data.totals={tmp_path / 'empty'}",
+        here=tmp_path,
+        says="has no groups",
+    )
     (given[1] / "pop-group-totals.txt").unlink()
     refused(das, *args, here=tmp_path, says="pop-group-totals.txt")
 
@@ -275,11 +303,11 @@ def test_totals_are_of_households_alone(das: Das, given: tuple[Path, Path], tmp_
     refused(
         das,
         "run",
-        *given,
+        *named(*given),
         "--out",
         tmp_path / "run",
-        "--totals",
-        totals,
+        "--set",
+        f"data.totals={totals}",
         here=tmp_path,
         says="totals are given",
     )
@@ -289,18 +317,19 @@ def test_a_table_of_a_seeded_run_does_not_feed_another(
     das: Das, given: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """Its column says that it is not private."""
-    assert das("run", *given, "--out", tmp_path / "p", "--seed", 3, "--quiet")[0] == 0
+    assert (
+        das("run", *named(*given), "--out", tmp_path / "p", "--set", "run.seed=3", "--quiet")[0]
+        == 0
+    )
     homes = runs.given(tmp_path / "h", "households")
     refused(
         das,
         "run",
-        *homes,
-        "--product",
-        "households",
+        *named(*homes, "households"),
         "--out",
         tmp_path / "run",
-        "--totals",
-        tmp_path / "p" / "release" / "tables" / "t1",
+        "--set",
+        f"data.totals={tmp_path / 'p' / 'release' / 'tables' / 't1'}",
         here=tmp_path,
         says="NOT PRIVATE",
     )
@@ -314,17 +343,25 @@ def test_a_run_is_not_put_where_something_is(
     das: Das, given: tuple[Path, Path], tmp_path: Path
 ) -> None:
     for inside in (given[1], given[1] / "run", given[1] / "a" / "b", given[0] / "run"):
-        refused(das, "run", *given, "--out", inside, here=tmp_path, says=inside.name)
+        refused(das, "run", *named(*given), "--out", inside, here=tmp_path, says=inside.name)
     link = tmp_path / "link"
     link.symlink_to(given[1])
-    refused(das, "run", *given, "--out", link / "run", here=tmp_path, says="which is read")
+    refused(das, "run", *named(*given), "--out", link / "run", here=tmp_path, says="which is read")
     full = tmp_path / "full"
     folders.written(full, {"mine.txt": "x"})
-    refused(das, "run", *given, "--out", full, here=tmp_path, says="is there already")
-    refused(das, "run", *given, "--out", full / "mine.txt", here=tmp_path, says="mine.txt")
-    assert das("run", *given, "--out", tmp_path / "run", "--quiet")[0] == 0
+    refused(das, "run", *named(*given), "--out", full, here=tmp_path, says="is there already")
+    refused(das, "run", *named(*given), "--out", full / "mine.txt", here=tmp_path, says="mine.txt")
+    assert das("run", *named(*given), "--out", tmp_path / "run", "--quiet")[0] == 0
     for inside in ("release", "release/tables", "release/new", "."):
-        refused(das, "run", *given, "--out", tmp_path / "run" / inside, here=tmp_path, says="run")
+        refused(
+            das,
+            "run",
+            *named(*given),
+            "--out",
+            tmp_path / "run" / inside,
+            here=tmp_path,
+            says="run",
+        )
 
 
 @pytest.mark.parametrize("delta", ["0", "1", "2", "-1e-10", "x", "", "nan", "inf", "1/0"])
@@ -334,12 +371,13 @@ def test_a_delta_that_is_none(
     refused(
         das,
         "run",
-        *given,
+        *named(*given),
         "--out",
         tmp_path / "run",
-        f"--delta={delta}",
+        "--set",
+        f"detailed.delta={delta}",
         here=tmp_path,
-        says="--delta",
+        says="detailed.delta",
     )
 
 
@@ -354,18 +392,18 @@ def test_nothing_to_resume(das: Das, given: tuple[Path, Path], tmp_path: Path) -
         refused(
             das,
             "run",
-            *given,
+            *named(*given),
             "--out",
             tmp_path / name,
             "--resume",
             here=tmp_path,
             says="nothing to resume",
         )
-    refused(das, "run", *given, "--resume", here=tmp_path, says="--resume with --out")
+    refused(das, "run", *named(*given), "--resume", here=tmp_path, says="--resume with --out")
     refused(
         das,
         "run",
-        *given,
+        *named(*given),
         "--out",
         tmp_path / "run",
         "--accept-spent",
@@ -375,15 +413,14 @@ def test_nothing_to_resume(das: Das, given: tuple[Path, Path], tmp_path: Path) -
 
 
 def test_resumed_with_other_folders(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
-    assert das("run", *given, "--out", tmp_path / "run", "--quiet")[0] == 0
+    assert das("run", *named(*given), "--out", tmp_path / "run", "--quiet")[0] == 0
     other = Path(shutil.copytree(given[1], tmp_path / "other"))
     text = folders.PEOPLE.replace("028|1|", "027|1|")
     folders.written(other, {"person-records.txt": text})
     refused(
         das,
         "run",
-        given[0],
-        other,
+        *named(given[0], other),
         "--out",
         tmp_path / "run",
         "--resume",
@@ -396,8 +433,7 @@ def test_resumed_with_other_folders(das: Das, given: tuple[Path, Path], tmp_path
     refused(
         das,
         "run",
-        parameters,
-        given[1],
+        *named(parameters, given[1]),
         "--out",
         tmp_path / "run",
         "--resume",
@@ -407,12 +443,12 @@ def test_resumed_with_other_folders(das: Das, given: tuple[Path, Path], tmp_path
     refused(
         das,
         "run",
-        *given,
+        *named(*given),
         "--out",
         tmp_path / "run",
         "--resume",
-        "--seed",
-        1,
+        "--set",
+        "run.seed=1",
         here=tmp_path,
         says="seed",
     )
@@ -420,8 +456,7 @@ def test_resumed_with_other_folders(das: Das, given: tuple[Path, Path], tmp_path
     refused(
         das,
         "run",
-        given[0],
-        other,
+        *named(given[0], other),
         "--out",
         tmp_path / "run",
         "--resume",
@@ -437,7 +472,7 @@ def test_a_folder_of_another_kind_of_run(
     folders.written(
         run, {"confidential/inputs.json": "{}", "release/spec.toml": "[run]\nname = 'x'\n"}
     )
-    refused(das, "run", *given, "--out", run, "--resume", here=tmp_path, says="run")
+    refused(das, "run", *named(*given), "--out", run, "--resume", here=tmp_path, says="run")
 
 
 def test_a_release_of_groups_is_told_from_others(
@@ -445,7 +480,7 @@ def test_a_release_of_groups_is_told_from_others(
 ) -> None:
     """And its parameters are found in it."""
     run = tmp_path / "run"
-    assert das("run", *given, "--out", run, "--quiet")[0] == 0
+    assert das("run", *named(*given), "--out", run, "--quiet")[0] == 0
     assert commands.named("nmf")("summary", run)[0] == 0
     for command in (("tables", run, "--level", "State"), ("compare", run)):
         code, _, err = commands.named(command[0])(*command[1:])  # type: ignore[arg-type]
@@ -486,7 +521,7 @@ def test_a_budget_that_means_nothing_is_refused_before_anything_is_drawn(
     refused(
         das,
         command,
-        *given,
+        *named(*given),
         *(["--out", tmp_path / "run"] if command == "run" else []),
         here=tmp_path,
         says="config.json",
@@ -496,14 +531,14 @@ def test_a_budget_that_means_nothing_is_refused_before_anything_is_drawn(
 def test_records_are_not_counted_twice(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
     first = given[1] / "person-records.txt"
     (given[1] / "person-records_old.txt").write_bytes(first.read_bytes())
-    refused(das, "check", *given, here=tmp_path, says="twice")
+    refused(das, "check", *named(*given), here=tmp_path, says="twice")
     first.rename(given[1] / "person-records-a.txt")
-    refused(das, "check", *given, here=tmp_path, says="person-records_old.txt")
+    refused(das, "check", *named(*given), here=tmp_path, says="person-records_old.txt")
     (given[1] / "person-records_old.txt").rename(given[1] / "person-records-b.txt")
-    refused(das, "check", *given, here=tmp_path, says="counted twice")
+    refused(das, "check", *named(*given), here=tmp_path, says="counted twice")
     (given[1] / "person-records-b.txt").unlink()
     (given[1] / "person-records-b.txt").symlink_to(given[1] / "person-records-a.txt")
-    refused(das, "check", *given, here=tmp_path, says="counted twice")
+    refused(das, "check", *named(*given), here=tmp_path, says="counted twice")
 
 
 def test_geography_may_be_compressed_and_is_there_once(
@@ -512,9 +547,9 @@ def test_geography_may_be_compressed_and_is_there_once(
     plain = given[1] / "GRF-C.txt"
     packed = given[1] / "GRF-C.txt.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    refused(das, "check", *given, here=tmp_path, says="GRF-C.txt twice")
+    refused(das, "check", *named(*given), here=tmp_path, says="GRF-C.txt twice")
     plain.unlink()
-    code, out, err = das("check", *given)
+    code, out, err = das("check", *named(*given))
     assert (code, err) == (0, "")
     assert "3 records" in out
 
@@ -524,7 +559,7 @@ def test_a_pipe_is_no_file(das: Das, given: tuple[Path, Path], name: str) -> Non
     path = next(f / name for f in given if (f / name).exists())
     path.unlink()
     os.mkfifo(path)
-    code, _, err = das("check", *given)
+    code, _, err = das("check", *named(*given))
     assert code == 2
     assert name in err
     assert "no file" in err
@@ -553,7 +588,7 @@ def test_estimates_replace_estimates_alone(
     das: Das, given: tuple[Path, Path], tmp_path: Path
 ) -> None:
     run, out = tmp_path / "run", tmp_path / "estimates"
-    assert das("run", *given, "--out", run, "--quiet")[0] == 0
+    assert das("run", *named(*given), "--out", run, "--quiet")[0] == 0
     assert das("estimate", run, "--out", out, "--csv")[0] == 0
     (tmp_path / "link").symlink_to(out)
     assert das("estimate", run, "--out", tmp_path / "link")[0] == 0
@@ -582,7 +617,7 @@ def test_estimates_replace_estimates_alone(
 def test_a_name_that_is_no_text(
     commands: Commands, das: Das, given: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    code, _, err = das("run", *given, "--out", os.fsdecode(bytes(tmp_path) + b"/o\xff"))
+    code, _, err = das("run", *named(*given), "--out", os.fsdecode(bytes(tmp_path) + b"/o\xff"))
     assert code == 2
     assert "UTF-8" in err
     code, _, err = commands.named("data")(

@@ -30,9 +30,9 @@ def test_it_names_the_folders_and_is_run(given: Path, tmp_path: Path, commands: 
     assert commands.named("check")(config)[0] == 0
     changes = ("--set", "run.seed=1")
     assert commands.named("run")(config, *changes, "--out", run, "--quiet")[0] == 0
-    same = commands.named("detailed")(
-        *("run", given / "parameters", given / "data", "--seed", 1, "--quiet"),
-        *("--name", "groups", "--out", tmp_path / "other"),
+    named = ("--data", given / "data", "--set", f"data.parameters={given / 'parameters'}")
+    same = commands.named("run")(
+        *("detailed-dhc", *named, *changes, "--out", tmp_path / "other", "--quiet")
     )
     assert same[0] == 0, same[2]
     tables = [

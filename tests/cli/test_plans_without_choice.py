@@ -90,21 +90,3 @@ def test_check_notes_where_the_counts_that_are_kept_were_measured_less_precisely
         assert code == 0, err
         assert re.findall(r"adults in each (\w+) is kept", err) == noted, (config, below)
         assert not noted or "29 persons. The queries of this plan alone would have 5." in err
-
-
-def test_check_and_detailed_check_say_the_same(
-    worlds: Worlds, commands: Commands, tmp_path: Path
-) -> None:
-    folder, path = worlds.group_folders(), tmp_path / "g.toml"
-    path.write_text(
-        '[run]\nname = "groups"\npublication = "detailed-dhc"\n'
-        f'[detailed]\nproduct = "persons"\n[data]\nparameters = "{folder / "parameters"}"\n'
-    )
-    own = commands.named("detailed")
-    _, one, _ = own("check", folder / "parameters", folder / "data")
-    code, both, err = commands.named("check")(path, "--data", folder / "data")
-    assert code == 0, err
-    assert both.endswith(one)
-    _, one, _ = own("check", folder / "parameters", folder / "data", "--json")
-    _, both, _ = commands.named("check")(path, "--data", folder / "data", "--json")
-    assert json.loads(both)["input"] == json.loads(one)

@@ -131,6 +131,16 @@ def configured(
     )
 
 
+def named(
+    parameters: object, data: object, product: str = "persons", totals: object = None
+) -> list[str]:
+    """The options of `das run` and `das check` of `detailed-dhc` that name these folders."""
+    changes = {"data.parameters": parameters, "detailed.product": product}
+    changes |= {} if totals is None else {"data.totals": totals}
+    of = [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
+    return ["--data", str(data), *of]
+
+
 def run_groups(
     parameters: Path,
     data: Path,

@@ -242,12 +242,13 @@ def test_tasks_of_a_run_from_a_shell(
 ) -> None:
     """The run hands its tasks over; others do them; and it goes on to the same release."""
     out = tmp_path / "run"
-    options = (*given, "--out", out, "--seed", 5, "--engine", "array", "--quiet")
-    code, _, err = commands.named("detailed")("run", *options)
+    changes = ("--set", "run.seed=5", "--set", "run.name=persons")
+    options = ("detailed-dhc", *runs.named(*given), *changes, "--out", out, "--engine", "array")
+    code, _, err = commands.named("run")(*options, "--quiet")
     assert code == 0
     assert "--resume" in err
     assert str(given[0]) in err
-    assert "--seed 5" in err
+    assert "--set run.seed=5" in err
     code, said, err = commands.named("tasks")(out)
     assert (code, err, sorted(said.splitlines())) == (
         0,
@@ -260,7 +261,7 @@ def test_tasks_of_a_run_from_a_shell(
     (stage,) = json.loads(said)["stages"]
     assert (code, stage["stage"], stage["tasks"], stage["done"]) == (0, "groups", 3, 3)
     assert commands.named("status")(out)[0] == 0
-    code, said, err = commands.named("detailed")("run", *options, "--resume", "--json")
+    code, said, err = commands.named("run")(*options, "--quiet", "--resume", "--json")
     assert code == 0, err
     assert json.loads(said)["rows"] == RunDirectory(whole).read_manifest()["rows"]
     assert released(out) == released(whole)

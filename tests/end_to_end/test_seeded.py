@@ -52,7 +52,6 @@ OTHERS = {
     "risk decision",
     "risk hierarchical",
     "risk changes",
-    "detailed check",
     "detailed plan",
     "detailed risk",
     "frontier init",
@@ -62,7 +61,7 @@ OTHERS = {
 }
 #: Needs an extra, or prints no JSON, or is of the Detailed DHC, and is asked in a test of its own.
 ELSEWHERE = {
-    *("account sign", "map", "store push", "store pull", "detailed run", "detailed estimate"),
+    *("account sign", "map", "store push", "store pull", "detailed estimate"),
     *("register add", "register show", "link", "risk reconstruct", "risk link", "ages"),
 }
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
