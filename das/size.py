@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +27,6 @@ from das.model.spine import Spine
 from das.model.universe import Planned
 from das.spec import RunSpec
 
-if TYPE_CHECKING:
-    from das.spec.dhc import DhcSpec
-
 Array = NDArray[np.float64]
 Held = Mapping[str, NDArray[np.int64]]
 
@@ -42,11 +38,6 @@ _MATRICES = 7  # cells x cells
 _CONTRASTS = 6  # copies of a level's information
 _FLOPS = 5e9  # a second, on one core
 _ITERATIONS = 150
-
-#: Of the DHC: bytes that are loaded, bytes and seconds for each cell with somebody in it, and
-#: seconds of a run of nobody. By two measured runs (docs/dhc.md): 16,000 cells in 25 s and 0.3 GB,
-#: and Rhode Island with some 1.45 million in 8.8 minutes and 2.6 GB.
-_LOADED, _BY_CELL, _BEGUN, _SECONDS_BY_CELL = 0.28e9, 1600.0, 19.0, 3.5e-4
 
 
 @dataclass(frozen=True)
@@ -75,30 +66,6 @@ def sizes(
         _size(spec, u, (spines or {}).get(u.name), (held or {}).get(u.name), own)
         for u in spec.universes
     ]
-
-
-def sizes_of_dhc(spec: DhcSpec, stored: Mapping[str, int]) -> list[Size]:
-    """The sizes of a DHC run by universe, from the number of occupied cells of lowest units. Noise
-    is drawn only on demand, so memory and time depend on these cells, not on the schema. One
-    process holds all universes, and estimates them one after the other."""
-    level, every = spec.geography.levels[-1], sum(stored.values())
-    return [
-        Size(
-            u.name,
-            u.schema.cells,
-            _LOADED + _BY_CELL * every,
-            _BEGUN / len(spec.universes) + _SECONDS_BY_CELL * stored[u.name],
-            level,
-        )
-        for u in spec.universes
-    ]
-
-
-def worker_of_dhc(cells: int) -> float:
-    """Bytes of a worker of a DHC run that is cut: its process with the truth, and the one that
-    estimates. ``cells``: the occupied cells of lowest units of one universe, in the largest
-    subtree. A worker has one universe of one subtree at a time."""
-    return 2 * _LOADED + _BY_CELL * cells
 
 
 def _size(
