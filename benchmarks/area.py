@@ -29,8 +29,8 @@ from das.estimate.areas.estimates import AreaEstimates, estimates
 from das.model.ledger import Ledger
 from das.model.measurement import Measurement, Measurements
 from das.noise.entropy import seeded
-from das.release.area_statistics import VOTING_AGE
-from das.release.coverage import wide
+from das.release.area_counts import VOTING_AGE
+from das.release.replicate_source import wide
 from das.spec import RunSpec, parse
 from das.stages import Stages
 from das.tables import of as tables_of

@@ -23,7 +23,7 @@ from benchmarks.common import ROOT, Figures
 from das import spec as specification
 from das.engine import Silent
 from das.model.universe import Planned
-from das.pipeline import run_prepared
+from das.runs.pipeline import run_prepared
 from das.spec import RunSpec
 from das.stages import Stages
 from das.truth.preparation import prepare

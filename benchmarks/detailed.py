@@ -16,8 +16,8 @@ from time import perf_counter
 
 from benchmarks.common import Figures, no_data, shared_data
 from benchmarks.whole_run import WholeRun, measured
-from das.files.simulators import detailed
-from das.release.groups import open_groups
+from das.publications.detailed.release import open_groups
+from das.publications.detailed.simulation import files
 
 #: Seconds of the toy, and of a million persons on two cores; gigabytes of these.
 TOY_SECONDS, SECONDS, GIGABYTES = 2, 20, 2
@@ -75,7 +75,7 @@ def _million(figures: Figures, folder: Path, given: argparse.Namespace) -> None:
     data = folder / f"persons-{given.persons}"
     if not data.exists():
         began = perf_counter()
-        detailed.write(
+        files.write(
             data, seed=1, states=given.states, persons=given.persons, given=given.parameters
         )
         figures("simulate", perf_counter() - began, "s", persons=given.persons)
@@ -97,7 +97,7 @@ def _nation(figures: Figures, folder: Path, given: argparse.Namespace) -> None:
     data = folder / f"nation-{given.share}"
     if not data.exists():
         began = perf_counter()
-        detailed.write(
+        files.write(
             data,
             seed=1,
             states="all",
@@ -136,7 +136,7 @@ def _nation(figures: Figures, folder: Path, given: argparse.Namespace) -> None:
 
 
 def _run(data: Path, out: Path, workers: int) -> WholeRun:
-    named = _named(data / detailed.PARAMETERS, data / detailed.DATA)
+    named = _named(data / files.PARAMETERS, data / files.DATA)
     return measured(named, _fresh(out), workers=workers)
 
 

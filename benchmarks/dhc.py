@@ -33,23 +33,23 @@ from benchmarks.tracts import (
     redistricted,
     run_universe,
 )
-from das import pipeline
 from das.engine.choice import EngineChoice
 from das.estimate.fixed_counts import FixedCounts
 from das.files import packaged
-from das.files.run import truth as truth_file
 from das.files.run.run_directory import RunDirectory
-from das.files.simulators import dhc_files
-from das.model.dhc import strategy
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
+from das.publications.dhc.model import strategy
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.release import open_dhc
+from das.publications.dhc.release_files import read_counts
+from das.publications.dhc.spec import DhcSpec
+from das.publications.dhc.truth import simulated
 from das.release import verify
-from das.release.dhc import open_dhc
-from das.release.dhc_files import read_counts
+from das.runs import pipeline
 from das.spec import load, of_kind
-from das.spec.dhc import DhcSpec
+from das.truth import files as truth_file
 
 Ints = NDArray[np.int64]
 #: Minutes, gigabytes, megabytes of the release; errors predicted from the budgets (tenure by State,
@@ -132,7 +132,7 @@ def _rhode_island(figures: Figures, data: Path, given: argparse.Namespace) -> No
         )
         figures("Rhode Island, redistricting", (perf_counter() - began) / 60, "min")
         began = perf_counter()
-        dhc_files.simulate([data], records, seed=1)
+        simulated.simulate([data], records, seed=1)
         figures("Rhode Island, simulated", (perf_counter() - began) / 60, "min")
         spec = _spec(
             f"constraints.from={earlier}", "run.seed=1", f"geography.levels={list(LEVELS)}"

@@ -22,14 +22,14 @@ from benchmarks.common import CONFIG, CONFIG_BEST, Figures, compared, no_data, s
 from benchmarks.tracts import LEVELS, PL94_FIXED, TRACTS, TractWorld, redistricted, run_universe
 from das.estimate.fixed_counts import FixedCounts
 from das.files import packaged
-from das.model.dhc import strategy
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
+from das.model.plan import Strategy
 from das.model.redistricting import PL94
-from das.model.strategy import Strategy
-from das.report.dhc_places import median_age
+from das.publications.dhc.lookup import median_age
+from das.publications.dhc.model import strategy
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.spec import DhcSpec
 from das.spec import load, of_kind
-from das.spec.dhc import DhcSpec
 
 AGES, TEENS = 116, 20
 Errors = Mapping[tuple[str, str], float]

@@ -18,22 +18,22 @@ import numpy as np
 
 from benchmarks.common import CONFIG, Figures, no_data, shared_data
 from benchmarks.dhc_best import BRISTOL, LEVELS, estimated, mae
-from das import pipeline
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.engine.progress import SILENT
 from das.files import packaged
 from das.files.readers import area_list
-from das.files.simulators import dhc_files as simulator
 from das.model.areas import Areas
-from das.model.codes import text
 from das.model.histogram import Histogram
+from das.model.names import text
 from das.model.spine import Spine
-from das.release.dhc_files import tables_of
+from das.publications.dhc.release_files import tables_of
+from das.publications.dhc.spec import DhcSpec
+from das.publications.dhc.truth import simulated as simulator
+from das.publications.dhc.truth.preparation import EarlierRelease, PreparedDhc, prepare
+from das.runs import pipeline
 from das.spec import load, of_kind
 from das.spec import parse as parsed
-from das.spec.dhc import DhcSpec
-from das.truth.dhc import EarlierRelease, PreparedDhc, prepare
 
 LISTED = "areas.csv"
 TABULATION = "tabulation"

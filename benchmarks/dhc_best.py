@@ -27,22 +27,22 @@ from numpy.typing import NDArray
 from benchmarks.common import CONFIG, CONFIG_BEST, Figures, compared, no_data, shared_data
 from benchmarks.county_runs import BRISTOL_CODE, file_of, of_county
 from benchmarks.second_stage import MeasuredGroup, missing, next_shares, raised
-from das import pipeline
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.engine.progress import SILENT
 from das.estimate.outer import OuterEstimates
 from das.files import packaged
-from das.files.simulators import dhc_files as simulator
 from das.model.ledger import Ledger
 from das.noise import entropy
-from das.release.dhc_files import levels_of, tables_of
+from das.publications.dhc.release_files import levels_of, tables_of
+from das.publications.dhc.spec import DhcSpec, DhcUniverse
+from das.publications.dhc.truth import simulated as simulator
+from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
+from das.publications.dhc.truth.preparation import EarlierRelease, PreparedDhc, prepare
+from das.runs import pipeline
 from das.spec import load, of_kind
 from das.spec import parse as parsed
-from das.spec.dhc import DhcSpec, DhcUniverse
-from das.truth.dhc import EarlierRelease, PreparedDhc, prepare
-from das.truth.histogram import over
-from das.truth.on_demand import OnDemandMeasurement, paying
+from das.truth.prepared import over
 
 BRISTOL = Path("pl94_2010", "ri", "ri2010_bristol_44001.pl.zip")
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")

@@ -27,24 +27,24 @@ from numpy.typing import NDArray
 
 from benchmarks.common import Figures
 from benchmarks.dhc_best import BEST, LEVELS, PRODUCTION
-from das import pipeline
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.files import packaged
-from das.files.run import truth as truth_file
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010
-from das.files.simulators import dhc_files as simulator
 from das.model.histogram import Histogram
-from das.release.dhc import open_dhc
-from das.release.dhc_replicates import DhcReplicates
+from das.publications.dhc.release import open_dhc
+from das.publications.dhc.replicates import DhcReplicates
+from das.publications.dhc.spec import DhcSpec
+from das.publications.dhc.truth import simulated as simulator
 from das.release.replicate_source import BY_TABLE, PLAIN
 from das.release.replicates import SeededNoise
 from das.replicates import ReplicateErrors, interval
-from das.replicates.by_table import factors
+from das.replicates.rules import factors
+from das.runs import pipeline
 from das.spec import load, of_kind
 from das.spec import parse as parsed
-from das.spec.dhc import DhcSpec
+from das.truth import files as truth_file
 
 TABLES = ("P1", "P12", "P17", "H3", "H4", "P16", "H9", "H13")
 COVERAGE, OFF, FIXED_AT_MOST = 0.9, 0.015, 0.8

@@ -23,18 +23,18 @@ import numpy as np
 
 from benchmarks.common import RHODE_ISLAND, Figures, shared_data
 from benchmarks.dhc_layout import SmallCensus, budgeted, small_spine
-from das.estimate.facilities import filled
 from das.estimate.outer import refined
 from das.estimate.upward import Upward
-from das.files.measurements import published_dhc
-from das.files.simulators import dhc_files
-from das.model.codes import encoded, text
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
+from das.model.names import encoded, text
 from das.model.sparse_measurement import RecordingSource
 from das.model.spine import Spine
-from das.release.dhc_files import read_persons
-from das.release.published_dhc import open_published_dhc
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.release_files import read_persons
+from das.publications.dhc.truth import simulated
+from das.publications.published.dhc import open_published_dhc
+from das.publications.published.files import dhc
+from das.publications.published.separate_trees import filled
 
 #: Minutes and gigabytes from files to a release; seconds of a processor to decode a county.
 MINUTES, GIGABYTES, SECONDS = 10, 4, 5
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def rhode_island(data: Path) -> SmallCensus:
     """Its persons and facilities, by county."""
-    world, blocks, _ = dhc_files.made_up([data], seed=1)
+    world, blocks, _ = simulated.made_up([data], seed=1)
     code = [f"0{c[:2]}10{c[2:5]}" for c in text(encoded(blocks)).tolist()]
     counties, home = np.unique(code, return_inverse=True)
     zero = np.zeros(len(counties), dtype=np.int64)
@@ -125,7 +125,7 @@ def measure(name: str, census: SmallCensus, place: Path, say: Figures) -> None:
 def decode(name: str, files: Path, counties: int, say: Figures) -> None:
     """Of each county answers of all ten queries, far apart, so that all 1.9 million are decoded."""
     began = process_time()
-    told = published_dhc.read(files)
+    told = dhc.read(files)
     checked = process_time() - began
     answers, began = told.answers(), process_time()
     for query in answers.queries("County"):

@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 from das.estimate.fixed_counts import FixedCounts
 from das.files import codes as texts
 from das.files.measurements.nmf import describe, lists
-from das.files.simulators.dhc import simulate
 from das.files.simulators.people import generator
 from das.model.confidential import Confidential
-from das.model.dhc import strategy
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import published_variance
+from das.model.plan import Strategy
 from das.model.redistricting import PL94
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
-from das.model.strategy import Strategy
 from das.noise import entropy
-from das.truth.on_demand import OnDemandMeasurement, paying
+from das.publications.dhc.model import strategy
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.simulation.records import simulate
+from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
 
 Ints = NDArray[np.int64]
 FIXED = DHCP.query(strategy.PERSONS_FIXED)

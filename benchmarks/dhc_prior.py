@@ -36,10 +36,10 @@ from benchmarks.tracts import (
     run_universe,
 )
 from das.estimate.fixed_counts import FixedCounts
-from das.model.dhc import strategy
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
-from das.model.prior import SharesPrior
+from das.model.post_processing import SharesPrior
+from das.publications.dhc.model import strategy
+from das.publications.dhc.model.persons import DHCP
 from das.replicates import ReplicateErrors, interval
 
 #: What 65 and over by block may be off, with the fixed weight and with the estimated one; and

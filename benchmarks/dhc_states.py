@@ -3,7 +3,7 @@ worker, the same bytes by one process and by two workers of a cluster, and runs 
 
 States are simulated (redistricting extracts of 2010, with persons and households made up to match),
 and so small that the whole runs here. They are cut as a nation is: at counties. A worker is two
-processes, that with the truth and that which estimates (:mod:`das.truth.oracle`), and its memory is
+processes, that with the truth and that which estimates (:mod:`das.publications.dhc.truth.oracle`), and its memory is
 that of both. Seconds are of processors, of all processes of ``das run`` by one process.
 
 SIGKILL then goes to runs of a small world, at random moments: to the main process, a worker, or an
@@ -33,12 +33,13 @@ from benchmarks.common import CONFIG, ROOT, Figures
 from benchmarks.kills import _cluster, _nobody
 from benchmarks.nation import BLOCKS
 from benchmarks.whole_run import measured
-from das import pipeline
 from das.engine.choice import EngineChoice
 from das.files.release import spine as spine_file
 from das.files.run.run_directory import RunDirectory, file_digest
-from das.files.simulators import census_2010, dhc_files
+from das.files.simulators import census_2010
 from das.files.simulators.census_2010 import PERSONS_PER_BLOCK
+from das.publications.dhc.truth import simulated
+from das.runs import pipeline
 from das.truth import prepared
 from tests.stopped import descendants
 
@@ -88,7 +89,7 @@ class World:
         changes = ["run.seed=1", "geography.spine=tabulation", "output.report=false"]
         one = EngineChoice(workers=1)
         pipeline.run(das.load_spec(CONFIG, changes), folder / "pl94", paths=[extract], engine=one)
-        dhc_files.simulate([extract], folder / "linked", seed=1)
+        simulated.simulate([extract], folder / "linked", seed=1)
         return World(folder, largest)
 
     @property

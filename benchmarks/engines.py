@@ -21,11 +21,12 @@ from statistics import median
 from time import perf_counter
 
 from benchmarks.common import CONFIG, ROOT, Figures
-from das import pipeline, spec
+from das import spec
 from das.engine.choice import DASK, LOCAL, EngineChoice
 from das.files.run.run_directory import RunDirectory, file_digest
 from das.files.simulators import nation
 from das.files.simulators.totals import chosen, totals
+from das.runs import pipeline
 from das.truth import prepared
 from tests.engine import certificates
 

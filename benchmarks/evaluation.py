@@ -22,10 +22,10 @@ from time import perf_counter
 
 from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data, timed
 from benchmarks.whole_run import WholeRun, whole_run
-from das.jobs.sweep import sweep
 from das.model.error_rows import SweepRow
 from das.release.opened import open_release
 from das.spec import parse
+from das.tools.sweep.runs import sweep
 from das.truth import assessment
 
 BRISTOL = RHODE_ISLAND.with_name("ri2010_bristol_44001.pl.zip")

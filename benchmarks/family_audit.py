@@ -2,7 +2,7 @@ r"""The audit of a family: what a unit's lines and those of its parts say togeth
 
 A unit's line is the sum of the same cells over its parts. So the lines of a family are those of one
 large unit, whose cells are the cells of each part: the rows of the parts, each over its own cells,
-and those of the unit over all. The ranges of its rows (:func:`das.protect.audit.ranges`) use every
+and those of the unit over all. The ranges of its rows (:func:`das.tools.protection.truth.methods.complementary.ranges`) use every
 equation between the two levels. They are within those of the parts audited one by one."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from das.model.frozen import Frozen
-from das.protect.published import UNBOUNDED, ProtectedTables
-from das.protect.unit_lines import DistinctLines
+from das.tools.protection.published import UNBOUNDED, ProtectedTables
+from das.tools.protection.truth.methods.unit_lines import DistinctLines
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,20 +24,20 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
 from benchmarks.common import RHODE_ISLAND, Figures, no_data, shared_data
-from das.files.readers import linked
-from das.jobs.reconstructing import AttackSource
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
 from das.model.spine import Spine
-from das.protect import sf1
-from das.protect.published import ProtectedTables
-from das.protect.recoding import recoded
-from das.protect.study_records import NO_HOUSEHOLD, StudyRecords
-from das.protect.swapping import HIGH, LOW
-from das.protect.table_set import TableSet
-from das.protect.unprotected import Unprotected, exact_lines
-from das.risk.reconstruction import AttackOptions, AttackStatus, Reconstruction, reconstruct
-from das.risk.reidentification import reidentify
+from das.publications.dhc.files import linked
+from das.publications.dhc.model.persons import DHCP
+from das.tools.protection import census_tables
+from das.tools.protection.attack import AttackOptions, AttackStatus, Reconstruction, reconstruct
+from das.tools.protection.attack.reidentification import reidentify
+from das.tools.protection.published import ProtectedTables
+from das.tools.protection.recoding import recoded
+from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
+from das.tools.protection.table_set import TableSet
+from das.tools.protection.truth.method import Unprotected, exact_lines
+from das.tools.protection.truth.methods.swapping import HIGH, LOW
+from das.tools.protection.truth.reconstructing import AttackSource
 
 PARTS = ("programs", "county", "tracts", "swaps")
 #: Columns, rows, persons.
@@ -195,16 +195,16 @@ def _tree(blocks: Sequence[str]) -> Spine:
 
 def _tracts(figures: Figures, path: Path) -> None:
     rows = pd.read_csv(path, dtype={"block": str})
-    schema, spine = sf1.schema(), _tree(sorted(set(rows["block"])))
+    schema, spine = census_tables.sf1_schema(), _tree(sorted(set(rows["block"])))
     unit = spine.find("Block", rows["block"].to_numpy())
-    age = np.searchsorted(sf1.BINS, rows["age"], side="right") - 1
+    age = np.searchsorted(census_tables.BINS, rows["age"], side="right") - 1
     at = (rows["sex"] - 1, age, rows["cenhisp"] - 1, rows["cenrace"].astype(int) - 1)
     cell = np.ravel_multi_index(tuple(np.asarray(x) for x in at), schema.shape)
     truth, dhc = (
         Histogram.of(spine.units("Block"), schema.cells, unit, cell, rows[name].to_numpy())
         for name in ("sf1", "dhc")
     )
-    both = sf1.table_set(("Tract", "Block"))
+    both = census_tables.table_set(("Tract", "Block"))
     block = TableSet("block", both.schema, {"Block": both.tables["Block"]})
     for name, tables, least in (("block tables", block, 99.51), ("tract tables too", both, 100)):
         began = process_time()
@@ -251,7 +251,11 @@ def _swaps(figures: Figures, extract: Path) -> None:
         command += ["--blocks", str(extract), "--out", folder]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         records = _records(Path(folder))
-    tables = TableSet("block", sf1.schema(), {"Block": sf1.table_set(("Block",)).tables["Block"]})
+    tables = TableSet(
+        "block",
+        census_tables.sf1_schema(),
+        {"Block": census_tables.table_set(("Block",)).tables["Block"]},
+    )
     truth = records.histogram()
     methods = ((Unprotected(), 91.9), (LOW, 91.1), (HIGH, 62.6))
     for (method, target), name in zip(methods, ("none", "5 %", "50 %"), strict=True):
@@ -293,8 +297,8 @@ def _records(folder: Path) -> StudyRecords:
     home = np.full(len(each), NO_HOUSEHOLD, dtype=np.int64)
     inside = ~rows.household.empty[each]
     home[inside] = np.unique(rows.household.index[each][inside], return_inverse=True)[1].ravel()
-    cell = recoded(rows.cell[each], DHCP, sf1.schema())
-    return StudyRecords(sf1.schema(), spine, unit[each], cell, home)
+    cell = recoded(rows.cell[each], DHCP, census_tables.sf1_schema())
+    return StudyRecords(census_tables.sf1_schema(), spine, unit[each], cell, home)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from das.engine import Silent
 from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run.run_directory import RunDirectory
 from das.model.error_rows import ErrorRow
-from das.pipeline import run_prepared
+from das.runs.pipeline import run_prepared
 from das.spec import RunSpec, parse
 from das.stages import Stages
 from das.truth.preparation import Prepared, prepare

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from benchmarks import dhc_coverage
 from benchmarks import sdhc as sdhc_benchmark
-from das.files.simulators import detailed as simulator
+from das.publications.detailed.simulation import files as simulator
 
 COVERAGE = 0.95
 #: Simulated persons of the Detailed DHC, and how many times its budgets tell the truth.

@@ -30,24 +30,23 @@ from benchmarks.area import BRISTOL
 from benchmarks.common import CONFIG, Figures, no_data, shared_data
 from benchmarks.interval_sources import COVERAGE, SOURCES, Held
 from benchmarks.whole_run import measured
-from das import pipeline
 from das import spec as specification
 from das.accounting.document import NAME as STATEMENT
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.areas import Areas
-from das.model.codes import encoded
 from das.model.histogram import Histogram
+from das.model.names import encoded
 from das.model.universe import Universe
-from das.release.area_counts import counts
-from das.release.area_statistics import Statistic, statistics
+from das.release.area_counts import Statistic, counts, statistics
+from das.release.interval_writing import ReplicatedCounts
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
 from das.release.replicate_source import BY_TRUTH, PLAIN
-from das.release.replicated_counts import ReplicatedCounts
 from das.release.replicates import SeededNoise
+from das.runs import pipeline
 from das.spec import METHODS
 from das.tables import of as tables_of
 from das.truth.assessment import truth_of

@@ -38,13 +38,14 @@ from typing import Any
 from benchmarks.common import CONFIG, ROOT, Figures
 from benchmarks.kills_measuring import while_measuring
 from benchmarks.kills_whole import whole_runs
-from das import pipeline, spec
+from das import spec
 from das.engine.choice import EngineChoice
 from das.errors import DasError
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, file_digest
 from das.files.run.task_store import TaskStore
 from das.files.simulators import census_2010
+from das.runs import pipeline
 from das.truth import prepared
 from tests.stopped import descendants
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.common import Figures
-from das.model.dhc import strategy
+from das.publications.dhc.model import strategy
 
 PERSONS, UNITS, DHC = "US_Person_PL_PROD", "US_Unit_PL_PROD", "US_DHCP_PROD"
 LENGTHS = {"US": 0, "State": 3, "County": 9, "Tract": 13, "Block_Group": 15, "Block": 31}

@@ -21,24 +21,24 @@ import pyarrow.parquet as parquet
 from benchmarks.common import Figures, no_data, shared_data
 from benchmarks.county_runs import BRISTOL_CODE, county_runs, file_of
 from das.engine import Silent, executor
-from das.files.readers import linked as reader
-from das.files.readers.links import linked_household
-from das.link.averages import ALL, sums, units_of_blocks
-from das.link.fields import household_attributes
-from das.link.kinship import KINSHIP, kinship
-from das.link.linking import link_tract
-from das.link.people import HomePersons
-from das.link.population import LinkedPopulation, joined, tracts
-from das.link.totals import families_of_cells, published_totals
-from das.link.trust import CONSISTENT
-from das.model.dhc.households import DHCH, TENURE
-from das.model.dhc.members import LinkedPersons
 from das.model.histogram import Histogram
 from das.model.spine import Spine
-from das.release import dhc_files
-from das.release.agreement import agreement_of_counts
-from das.release.dhc import open_dhc
-from das.release.linking import LinkOptions, linked_counts, places
+from das.publications.dhc import release_files
+from das.publications.dhc.agreement.counted import household_attributes
+from das.publications.dhc.agreement.tables import agreement_of_counts
+from das.publications.dhc.files import linked as reader
+from das.publications.dhc.files.linked import linked_household
+from das.publications.dhc.model.households import DHCH, TENURE
+from das.publications.dhc.model.members import LinkedPersons
+from das.publications.dhc.release import open_dhc
+from das.tools.link.averages import ALL, sums, units_of_blocks
+from das.tools.link.couples import KINSHIP, kinship
+from das.tools.link.linking import link_tract
+from das.tools.link.options import CONSISTENT
+from das.tools.link.people import HomePersons
+from das.tools.link.population import LinkedPopulation, joined, tracts
+from das.tools.link.release import LinkOptions, linked_counts, places
+from das.tools.link.totals import families_of_cells, published_totals
 
 LEVELS = ("County", "Tract", "Block_Group", "Block")
 #: Tables that one of the files measures so well that a link may be a quarter worse above blocks.
@@ -78,7 +78,7 @@ def main() -> None:
 
 def _measure(figures: Figure, folder: Path, workers: int, options: LinkOptions) -> None:
     opened = open_dhc(folder / "dhc" / "release")
-    published = dhc_files.read_counts(opened.folder, opened.spine)
+    published = release_files.read_counts(opened.folder, opened.spine)
     truth = _records(folder / "records", opened.spine)
     began, cpu = perf_counter(), process_time()
     with executor(workers) as pool:
@@ -105,7 +105,7 @@ def _variances(figures: Figure, folder: Path) -> None:
     """Mean squared errors of the published totals that the link moves to, by family: those that its
     weights follow from."""
     opened = open_dhc(folder / "dhc" / "release")
-    published = dhc_files.read_counts(opened.folder, opened.spine)
+    published = release_files.read_counts(opened.folder, opened.spine)
     truth = _records(folder / "records", opened.spine)
     groups, tract = places(opened.spine)
     errors = []
@@ -137,7 +137,7 @@ def _records(folder: Path, spine: Spine) -> dict[str, Histogram]:
         ("units", found.units),
     ):
         of = universe.open("a benchmark compares made-up records")
-        cells = dhc_files.PUBLISHED[name]().schema.cells
+        cells = release_files.PUBLISHED[name]().schema.cells
         there = at[of.block] >= 0
         out[name] = Histogram.of(
             len(spine.codes[-1]), cells, at[of.block[there]], of.cell[there], of.count[there]
@@ -164,8 +164,8 @@ def _errors(
         of = [x[name].upward(spine) for x in (truth, published, linked)]
         for level in LEVELS:
             error = {}
-            for t in dhc_files.tables_of(name):
-                if level in dhc_files.levels_of(t, spine):
+            for t in release_files.tables_of(name):
+                if level in release_files.levels_of(t, spine):
                     a, b, c = (t.values(h[level]) for h in of)
                     error[t.name] = float(np.abs(b - a).mean()), float(np.abs(c - a).mean())
             before, after = np.mean(list(error.values()), axis=0)
@@ -210,7 +210,7 @@ def _kinship(figures: Figure, records: Path, linked: LinkedPopulation) -> None:
 
 def _averages(figures: Figure, spine: Spine, truth: Lowest, linked: LinkedPopulation) -> None:
     """Average household size against the truth's persons over households."""
-    home = dhc_files.PUBLISHED["persons"]().schema.query("hhgq8lev")
+    home = release_files.PUBLISHED["persons"]().schema.query("hhgq8lev")
     for level, most in (("County", 0.03), ("Tract", 0.08)):
         unit = units_of_blocks(spine)[level]
         found = sums(linked, unit, spine.units(level)).average(("household size", ALL))

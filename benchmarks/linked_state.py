@@ -13,10 +13,10 @@ from pathlib import Path
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
 from benchmarks.whole_run import CommandCost, command_cost, whole_run
-from das import pipeline
 from das.files.run.run_directory import read_json
-from das.files.simulators import dhc_files
-from das.release.linking import FIGURES
+from das.publications.dhc.truth import simulated
+from das.runs import pipeline
+from das.tools.link.release import FIGURES
 
 LEVELS = ["State", "County", "Tract", "Block_Group", "Block"]
 #: The bars, with two workers.
@@ -45,7 +45,7 @@ def _release(data: Path, folder: Path, workers: int) -> Path:
     earlier, records, out = (folder / name for name in ("pl94", "records", "dhc"))
     changes = ["run.seed=1", "geography.spine=tabulation", "output.report=false"]
     pipeline.run(das.load_spec(CONFIG, changes), earlier, paths=[data], workers=workers)
-    dhc_files.simulate([data], records, seed=1)
+    simulated.simulate([data], records, seed=1)
     asked = [f"constraints.from={earlier}", "run.seed=1", f"geography.levels={LEVELS}"]
     whole_run(
         records,

@@ -20,22 +20,21 @@ import numpy as np
 from benchmarks.common import ROOT, Figures, no_data, shared_data
 from benchmarks.county_runs import BRISTOL_CODE, county_runs, file_of
 from das.engine import Silent, executor
-from das.files.readers import linked as reader
-from das.files.readers.links import linked_household
-from das.link.fields import Floats, Ints, household_attributes
-from das.link.people import HomePersons
-from das.link.population import LinkedPopulation
-from das.model.dhc.household_types import ATTRIBUTE
-from das.model.dhc.households import TENURE
-from das.model.dhc.members import HEADS
-from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.spine import Spine
-from das.release import dhc_files
-from das.release.dhc import OpenedDhc, open_dhc
-from das.release.link_targets import LinkTargets
-from das.release.linking import LinkOptions, linked_counts
+from das.publications.dhc import release_files
+from das.publications.dhc.agreement.counted import Floats, Ints, household_attributes
+from das.publications.dhc.files import linked as reader
+from das.publications.dhc.files.linked import linked_household
+from das.publications.dhc.model.household_types import ATTRIBUTE
+from das.publications.dhc.model.households import TENURE, TENVACGQ
+from das.publications.dhc.model.members import HEADS
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.release import OpenedDhc, open_dhc
+from das.tools.link.people import HomePersons
+from das.tools.link.population import LinkedPopulation
+from das.tools.link.release import LinkOptions, linked_counts
+from das.tools.link.target_files import LinkTargets
 
 Figure = Callable[..., None]
 ATTRIBUTES = {"tenure": TENURE.name, "race": "race"}
@@ -95,7 +94,7 @@ def _sdhc(records: Path, out: Path, seed: int) -> None:
 
 
 def _made(opened: OpenedDhc, workers: int) -> LinkedPopulation:
-    published = dhc_files.read_counts(opened.folder, opened.spine)
+    published = release_files.read_counts(opened.folder, opened.spine)
     with executor(workers) as pool:
         return linked_counts(opened, published, pool, Silent(), LinkOptions())
 

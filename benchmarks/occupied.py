@@ -26,7 +26,7 @@ from benchmarks.common import (
 from benchmarks.published import both, planned, published
 from das import spec as specification
 from das.engine import InProcess, Silent, executor, in_order
-from das.model.kinds import HOUSING
+from das.model.universe import HOUSING
 from das.stages import Stages
 from das.truth.preparation import prepare
 

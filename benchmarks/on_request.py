@@ -21,8 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import Figures, no_data, shared_data, timed
-from das.files.measurements import on_demand
-from das.model.attribute import Attribute
 from das.model.budget import Neighbours
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
@@ -30,13 +28,14 @@ from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.sparse_measurement import RecordingSource
 from das.model.spine import Spine
 from das.noise import discrete_gaussian, entropy
 from das.noise.coordinates import LIMIT, CoordinateNoise
-from das.noise.label import ChunkLabel, CoordinateLabel
-from das.truth.on_demand import OnDemandMeasurement, paying
+from das.noise.entropy import ChunkLabel, CoordinateLabel
+from das.publications.dhc.files import on_demand
+from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
 
 TRACTS = Path("dhc", "dhc_2010_28tracts.csv.gz")
 VARIANCES = (

@@ -26,7 +26,7 @@ from benchmarks.published import estimated, estimating, lowest
 from das import spec as specification
 from das.engine import Silent, executor
 from das.model.histogram import Histogram
-from das.model.prior import HousingPrior
+from das.model.post_processing import HousingPrior
 from das.model.query import Query
 from das.spec import RunSpec
 from das.stages import Stages

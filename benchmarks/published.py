@@ -12,12 +12,11 @@ from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
 from das.estimate.pooled import PooledSource
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
 from das.model.ledger import Ledger
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurements
 from das.model.release import Release
-from das.model.universe import Planned
+from das.model.universe import PERSONS, Planned
 from das.noise import entropy
 from das.release.opened import known_of
 from das.spec import RunSpec

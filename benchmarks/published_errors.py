@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from benchmarks.whole_run import WholeRun
 from das.files.microdata import reading as microdata_reading
 from das.files.release import spine as spine_file
-from das.files.run import truth
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
 from das.model.redistricting import PL94
-from das.model.universe import Universe
-from das.truth.histogram import upward
+from das.model.universe import PERSONS, Universe
+from das.truth import files
+from das.truth.prepared import upward
 
 Counts = NDArray[np.int64]
 
@@ -113,7 +112,7 @@ def ours(run: WholeRun) -> dict[tuple[str, str], Counts]:
     confidential part.
     """
     spine = spine_file.read(run.directory.release / "spine.parquet")
-    true = truth.read(run.directory.confidential / "truth" / "persons.parquet")
+    true = files.read(run.directory.confidential / "truth" / "persons.parquet")
     made = microdata_reading.read(
         run.directory.release / "microdata" / "persons", Universe(PERSONS, PL94), spine.codes[-1]
     )

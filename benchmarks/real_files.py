@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 from benchmarks.common import Figures, no_data, shared_data
 from benchmarks.known_answers import answers
 from benchmarks.together import together
-from das.files.measurements import outside_totals
-from das.files.measurements.outside import NOTHING, Outside
-from das.model.codes import encoded
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
+from das.model.names import encoded
 from das.model.redistricting import PL94
-from das.release.again import estimate_from
+from das.publications.published.files import outside as outside_totals
+from das.publications.published.files.outside import NOTHING, Outside
+from das.publications.published.reestimation import estimate_from
 from das.release.opened import OpenedRelease, open_release
 
 Ints = NDArray[np.int64]

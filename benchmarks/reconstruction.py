@@ -27,18 +27,18 @@ from scipy.optimize import lsq_linear
 
 from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data, timed
 from benchmarks.peers import PeerUnavailable, ask, environment
-from das import pipeline
 from das import spec as specification
 from das.engine import Silent
-from das.jobs.attacking import attacked, published_by, variance
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.release.opened import open_release
-from das.risk.guarantee import most_often_right
-from das.risk.table_attack import count_at, guess
+from das.runs import pipeline
 from das.stages import Stages
+from das.tools.risk.guarantee import most_often_right
+from das.tools.risk.table_attack import count_at, guess
+from das.tools.risk.truth.attacking import attacked, published_by, variance
 from das.truth.preparation import Prepared, prepare
 from studies.jason import box_least_squares
 from studies.jason import experiments as jason

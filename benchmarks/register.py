@@ -31,16 +31,16 @@ from time import monotonic, sleep
 from typing import Any
 
 from benchmarks.common import ROOT, Figures
-from das import pipeline, spec
-from das.accounting.register import Cap, Entry, Opening
+from das import spec
 from das.errors import RegisterError
-from das.files import register
-from das.files.register import RegisterFile
 from das.files.run.ledger import LedgerFile
-from das.files.run.register_link import RegisterLink
 from das.files.run.run_directory import RunDirectory
-from das.model.mechanism import RHO
-from das.truth.registering import RegisterOptions
+from das.model.mechanisms import RHO
+from das.register import file as register
+from das.register.book import Cap, Entry, Opening
+from das.register.entering import RegisterOptions
+from das.register.file import RegisterFile, RegisterLink
+from das.runs import pipeline
 
 CONFIG, DATA = ROOT / "configs" / "1940.toml", ROOT / "data" / "ext1940"
 CHANGES = ("output.report=false",)

@@ -23,11 +23,9 @@ import numpy as np
 from benchmarks.common import Figures
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
-from das.model.codes import Codes, of_characters
 from das.model.measured_spine import MeasuredSpine
-from das.model.names import blank
-from das.model.nesting import nested
-from das.model.spine import Spine
+from das.model.names import Codes, blank, of_characters
+from das.model.spine import Spine, nested
 from das.model.subtrees import Subtrees
 
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")

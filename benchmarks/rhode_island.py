@@ -24,16 +24,16 @@ from benchmarks.whole_run import WholeRun, whole_run
 from das import spec as specification
 from das.engine import Silent
 from das.files.measurements import nmf
-from das.files.run import errors_csv, truth
+from das.files.run import tallies
 from das.model.error_rows import ErrorRow
 from das.model.ledger import Ledger
 from das.model.measurement import Measurement
 from das.noise import entropy
-from das.release import again as from_release
+from das.publications.published import reestimation as from_release
 from das.release.opened import open_release
 from das.spec import RunSpec
 from das.stages import Stages
-from das.truth import preparation
+from das.truth import files, preparation
 from das.truth.measure import measure
 
 QUERIES = (
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
         _times(figures, runs, given.workers)
         _certificates(figures, runs)
-        _errors(figures, [errors_csv.read(r.directory.errors) for r in runs])
+        _errors(figures, [tallies.read_errors(r.directory.errors) for r in runs])
         _beside_the_bureau(figures, [published_errors.ours(r) for r in runs])
         _reading(figures, runs[-1])
         _blocks(figures, runs[-1], Path(folder))
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _times(figures: Figures, runs: Sequence[WholeRun], workers: int) -> None:
-    rows = errors_csv.read(runs[-1].directory.errors)
+    rows = tallies.read_errors(runs[-1].directory.errors)
     units = {r.level: r.n for r in rows if r.query == "total" and r.bin == "all"}
     figures(
         "whole run",
@@ -97,7 +97,7 @@ def _times(figures: Figures, runs: Sequence[WholeRun], workers: int) -> None:
 
 
 def _persons(run: WholeRun) -> int:
-    true = truth.read(run.directory.confidential / "truth" / "persons.parquet")
+    true = files.read(run.directory.confidential / "truth" / "persons.parquet")
     return int(true.open("to say how many persons the run had").count.sum())
 
 

@@ -25,8 +25,8 @@ import numpy as np
 from benchmarks.common import Figures, timed
 from das import risk
 from das.files.microdata import reading as microdata_reading
-from das.pipeline import run
 from das.release.opened import open_release
+from das.runs.pipeline import run
 from das.spec import parse
 from studies.kazan_reiter.figures import OTHERS, RHO
 from studies.kazan_reiter.post_processing import learned

@@ -23,21 +23,18 @@ from numpy.typing import NDArray
 import das
 from benchmarks.common import Figures
 from benchmarks.whole_run import measured
-from das.files.sdhc.columns import LAYOUTS
-from das.files.sdhc.records import records
 from das.model.confidential import Confidential
-from das.model.sdhc.measured import variances
-from das.model.sdhc.published import CellEstimate, published
-from das.model.sdhc.sensitivity import PHSAFE
-from das.model.sdhc.tables import TRUNCATED, column, columns
 from das.noise import entropy
-from das.sdhc.intervals import combined
-from das.sdhc.least_squares import estimated
+from das.publications.sdhc.estimation.least_squares import combined, estimated
+from das.publications.sdhc.files.columns import LAYOUTS
+from das.publications.sdhc.files.records import records
+from das.publications.sdhc.model.published import CellEstimate, published
+from das.publications.sdhc.model.tables import PHSAFE, TRUNCATED, column, columns, variances
+from das.publications.sdhc.spec import SdhcSpec
+from das.publications.sdhc.truth.counts import counts
+from das.publications.sdhc.truth.run import noisy
 from das.spec import of_kind
-from das.spec.sdhc import SdhcSpec
 from das.threads import one_thread
-from das.truth.sdhc_counts import counts
-from das.truth.sdhc_run import noisy
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,6 +1,6 @@
 r"""The second stage of a search: shares that runs call for, after those that the model found.
 
-The model of :mod:`das.design.units_alone` knows which cells are positive. An estimate does not, so
+The model of :mod:`das.tools.planning.units_alone` knows which cells are positive. An estimate does not, so
 it errs where many fine cells alone tell a coarse count. Runs show it: the error of each group of
 published lines at each level, relative to that of the present plan over paired seeds, is
 :math:`r \pm s`. A group is *short* if :math:`r` is above the bar and :math:`r - 2s > 1`. What tells
@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from das.design.choices import LevelQuery
+from das.design.model import LevelQuery
 from das.model.query import Query
 
 #: Answers of a query whose noise decides the error of what it tells.

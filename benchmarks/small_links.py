@@ -15,15 +15,14 @@ from ortools.sat.python import cp_model
 
 from benchmarks.common import Figures
 from das.errors import InputError
-from das.link.agreement import agreement
-from das.link.counted import HOME, AgreementCounts
-from das.link.linking import TractInput, link_tract
-from das.link.people import HomePersons
-from das.link.population import joined
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
+from das.publications.dhc.agreement.counted import HOME, AgreementCounts
+from das.publications.dhc.agreement.identities import agreement
+from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.persons import DHCP
+from das.tools.link.linking import TractInput, link_tract
+from das.tools.link.people import HomePersons
+from das.tools.link.population import joined
 
 _PERSONS = np.flatnonzero(np.asarray(DHCP.possible)[: HOME * DHCP.cells // DHCP.shape[0]])
 _HOUSEHOLDS = np.flatnonzero(DHCH.possible)

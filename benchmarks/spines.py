@@ -5,7 +5,7 @@ Each run measures the persons over each spine with the same budget, estimates th
 with non-negativity and all, and holds the published counts of every level and kind of area against
 the truth: mean absolute and root mean square errors of the total, of those of 18 and over, and of
 Hispanics. ``theory`` is the linear standard deviation of the total
-(:mod:`das.estimate.areas.variance`), as a root mean square, which knows nothing of non-negativity.
+(:mod:`das.estimate.areas.estimates`), as a root mean square, which knows nothing of non-negativity.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from benchmarks.common import CONFIG, CONFIG_AREAS, RHODE_ISLAND, Figures, no_da
 from benchmarks.published import both, bounds, estimating, published
 from das import spec as specification
 from das.engine import Silent, executor
-from das.jobs.area_planning import linear
 from das.model.histogram import Histogram
 from das.spec import RunSpec
 from das.stages import Stages
+from das.tools.areas.planning import linear
 from das.truth.preparation import Prepared, prepare
 
 #: By name the configuration and what is changed in it.

@@ -22,17 +22,17 @@ from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shar
 from benchmarks.published import both, bounds, published
 from das import spec as specification
 from das.design import trees
-from das.design.choices import Choices
-from das.design.model import Estimand
+from das.design.model import Choices, Estimand
 from das.design.optimise import optimise
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.engine import Silent, executor
-from das.jobs import optimising, plan_ground
 from das.model.histogram import Histogram
 from das.spec import RunSpec, budget_toml
 from das.spec.parts import BudgetPart
-from das.spec.targets import read_targets, target_set_of
 from das.stages import Stages
+from das.tools.planning import ground as plan_ground
+from das.tools.planning import optimizing
+from das.tools.planning.target_file import read_targets, target_set_of
 from das.truth.preparation import Prepared, prepare
 from tests.design.random_problems import make, solved
 
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     began = perf_counter()
     ground = plan_ground.of_data(spec, spec.persons.name, [data], Silent())
-    found = optimising.optimum(spec.persons, _least(POLICY), ground)
+    found = optimizing.optimum(spec.persons, _least(POLICY), ground)
     figures(
         "least, Rhode Island, policy list",
         found.value,
@@ -178,7 +178,7 @@ def _nation(figures: Figures, spec: RunSpec) -> None:
         ("all 46 pairs, State total kept", every, kept, 0.9997, 0.001, 10.0),
     ):
         began = perf_counter()
-        found = optimising.optimum(u, _least(pairs, keep), ground)
+        found = optimizing.optimum(u, _least(pairs, keep), ground)
         figures(
             f"least, nation, {says}",
             abs(found.value - expected),
@@ -199,7 +199,7 @@ def _spare(figures: Figures, spec: RunSpec, ground: plan_ground.Ground) -> RunSp
     target_set = target_set_of(
         written, "spare", (), u.schema, spec.geography.levels, ground.measurements.pairs, str(path)
     )
-    found = optimising.optimum(u, target_set, ground)
+    found = optimizing.optimum(u, target_set, ground)
     figures(
         "spare, Rhode Island",
         found.value,

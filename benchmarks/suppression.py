@@ -24,14 +24,12 @@ from das.model.redistricting import PL94
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
-from das.protect.audit import audit, ranges
-from das.protect.published import WITHHELD, LevelLines, ProtectedTables
-from das.protect.rules_1980 import by_the_rules, tables_1980
-from das.protect.suppression import Suppression
-from das.protect.table_set import TableSet
-from das.protect.unprotected import exact_lines
-from das.protect.withheld import withheld
 from das.tables import published, table
+from das.tools.protection.published import WITHHELD, LevelLines, ProtectedTables, withheld
+from das.tools.protection.table_set import TableSet
+from das.tools.protection.truth.method import exact_lines
+from das.tools.protection.truth.methods.complementary import audit, ranges
+from das.tools.protection.truth.methods.suppression import Suppression, by_the_rules, tables_1980
 
 GUERNSEY = Path("guernsey_oh", "guernsey", "guernsey_P12A.csv")
 #: Per cent in Rhode Island, and in the nation (the technical report's tables 18 and 19).

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from benchmarks.common import Figures
 from das import spec
 from das.estimate.margins_of_error import LevelMargins
-from das.files.measurements.margins import Margins, Means
-from das.geography.known import Invariants
-from das.model.dhc import strategy
-from das.model.dhc.margins import finest
-from das.model.dhc.persons import DHCP
+from das.files.measurements.nmf_reader import Margins, Means
+from das.geography.invariants import Invariants
 from das.model.measurement import Measurement, Measurements
 from das.model.redistricting import PL94
 from das.model.spine import Spine
+from das.publications.dhc.model import strategy
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.model.strategy import finest
 
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "pl94-2010.toml"
 UNITS = 100

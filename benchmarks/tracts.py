@@ -24,20 +24,20 @@ from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import refined
 from das.estimate.upward import Upward
 from das.model.confidential import Confidential
-from das.model.dhc import strategy
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
-from das.model.prior import SharesPrior
+from das.model.plan import Strategy
+from das.model.post_processing import SharesPrior
 from das.model.redistricting import PL94
 from das.model.solution import Certificates
 from das.model.sparse_measurement import RecordingSource
 from das.model.spine import Spine
-from das.model.strategy import Strategy
 from das.noise import entropy
+from das.publications.dhc.model import strategy
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
 from das.spec import parse
-from das.truth.on_demand import OnDemandMeasurement, paying
 
 TRACTS = Path("dhc", "dhc_2010_28tracts.csv.gz")
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")

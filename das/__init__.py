@@ -30,19 +30,13 @@ from das.version import __version__
 
 if TYPE_CHECKING:
     from das.accounting import epsilon
-    from das.arrays.counting import count
-    from das.arrays.estimating import full_information, topdown
-    from das.arrays.known import bounds
-    from das.arrays.measuring import measure
-    from das.arrays.noisy import Noisy
-    from das.arrays.opening import read_noisy
-    from das.engine import Progress
-    from das.estimate.estimator import Estimator
-    from das.jobs.intervals import intervals
-    from das.model.plan import Plan
-    from das.model.schema import Schema
-    from das.model.spine import Spine
-    from das.reading import (
+    from das.api.arrays.counting import count
+    from das.api.arrays.estimating import full_information, topdown
+    from das.api.arrays.known import bounds
+    from das.api.arrays.measuring import measure
+    from das.api.arrays.noisy import Noisy, read_noisy
+    from das.api.intervals import intervals
+    from das.api.reading import (
         read_areas,
         read_errors,
         read_estimates,
@@ -51,6 +45,11 @@ if TYPE_CHECKING:
         read_nmf,
         read_tables,
     )
+    from das.engine import Progress
+    from das.estimate.estimator import Estimator
+    from das.model.plan import Plan
+    from das.model.schema import Schema
+    from das.model.spine import Spine
     from das.release.outcome import Outcome
     from das.spec import Specification
 
@@ -83,25 +82,25 @@ __all__ = [
 #: Where each name is, loaded when it is asked for: some bring NumPy, SciPy or pandas.
 _LATE = {
     "Estimator": "das.estimate.estimator",
-    "Noisy": "das.arrays.noisy",
+    "Noisy": "das.api.arrays.noisy",
     "Plan": "das.model.plan",
     "Schema": "das.model.schema",
     "Spine": "das.model.spine",
-    "bounds": "das.arrays.known",
-    "count": "das.arrays.counting",
+    "bounds": "das.api.arrays.known",
+    "count": "das.api.arrays.counting",
     "epsilon": "das.accounting",
-    "full_information": "das.arrays.estimating",
-    "intervals": "das.jobs.intervals",
-    "measure": "das.arrays.measuring",
-    "read_areas": "das.reading",
-    "read_errors": "das.reading",
-    "read_estimates": "das.reading",
-    "read_intervals": "das.reading",
-    "read_microdata": "das.reading",
-    "read_nmf": "das.reading",
-    "read_noisy": "das.arrays.opening",
-    "read_tables": "das.reading",
-    "topdown": "das.arrays.estimating",
+    "full_information": "das.api.arrays.estimating",
+    "intervals": "das.api.intervals",
+    "measure": "das.api.arrays.measuring",
+    "read_areas": "das.api.reading",
+    "read_errors": "das.api.reading",
+    "read_estimates": "das.api.reading",
+    "read_intervals": "das.api.reading",
+    "read_microdata": "das.api.reading",
+    "read_nmf": "das.api.reading",
+    "read_noisy": "das.api.arrays.noisy",
+    "read_tables": "das.api.reading",
+    "topdown": "das.api.arrays.estimating",
 }
 
 
@@ -167,7 +166,7 @@ def run(
     from das.engine.display import display
     from das.errors import UserError
     from das.model.not_private import WARNING
-    from das.pipeline import run as run_pipeline
+    from das.runs.pipeline import run as run_pipeline
     from das.spec import Specification
 
     if not isinstance(spec, Specification):

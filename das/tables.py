@@ -17,15 +17,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from das.errors import InputError
-from das.model.attribute import Attribute
-from das.model.grouping import Grouping
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS, RecordKind
-from das.model.labels import NOT_COUNTED
-from das.model.query import FEW_CELLS, Query
-from das.model.schema import Schema
+from das.model.names import NOT_COUNTED
+from das.model.query import FEW_CELLS, Grouping, Query
+from das.model.schema import Attribute, Schema
 from das.model.tabulation import Tabulation
-from das.model.universe import Universe
+from das.model.universe import PERSONS, RecordKind, Universe
 
 #: Between the parts of the path of a column.
 WITHIN = " > "

@@ -25,24 +25,23 @@ from das.accounting.planning import least_cost
 from das.accounting.statement import account
 from das.cli import main
 from das.estimate import least_squares
-from das.evaluate import dhc as assessed
-from das.model import passes, subtrees
+from das.model import post_processing as passes
+from das.model import subtrees
 from das.model.budget import Neighbours
-from das.model.dhc import strategy as dhc
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
 from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.model.names import STATES
 from das.model.redistricting import PL94
-from das.model.sdhc.measured import MeasuredRegions, variances
-from das.model.sdhc.tables import answers, column
-from das.model.states import STATES
 from das.noise import discrete_gaussian, discrete_laplace
-from das.protect.permutation import conditional_epsilon
-from das.release.sdhc_from_dhc import summed, used
-from das.sdhc.least_squares import estimated
+from das.publications.dhc.model import strategy as dhc
+from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.truth import evaluation as assessed
+from das.publications.sdhc.estimation.least_squares import estimated
+from das.publications.sdhc.from_dhc import summed, used
+from das.publications.sdhc.model.tables import MeasuredRegions, answers, column, variances
+from das.publications.sdhc.spec import LEVELS
 from das.spec import parse
-from das.spec.sdhc import LEVELS
+from das.tools.protection.truth.methods.permutation import conditional_epsilon
 
 __all__ = [
     "DHCH",

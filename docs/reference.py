@@ -21,16 +21,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import click
 from pydantic import BaseModel
 
-from das.accounting import source_list
+from das.accounting import sources
 from das.accounting.codec import json_schema
 from das.cli import main
-from das.model.features import FEATURES
+from das.model.publications import FEATURES
+from das.publications.detailed.spec import DetailedFolders
+from das.publications.dhc.spec import DhcSpec
+from das.publications.sdhc.spec import SdhcSpec
 from das.release.publications import publication
 from das.spec import RunSpec
-from das.spec.detailed import DetailedFolders
-from das.spec.dhc import DhcSpec
 from das.spec.parse import PUBLICATIONS
-from das.spec.sdhc import SdhcSpec
 from docs.docstrings import api
 
 #: All below this line of a page is made.
@@ -54,7 +54,7 @@ def pages() -> dict[Path, str]:
         out[path] = f"{head}{LINE}\n{made}\n"
     for name, schema in (
         ("privacy-statement.schema.json", json_schema()),
-        ("sources.schema.json", source_list.json_schema()),
+        ("sources.schema.json", sources.json_schema()),
     ):
         out[Path(__file__).with_name(name)] = json.dumps(schema, indent=2) + "\n"
     return out

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from das.report.axis import format_plain
-from das.report.ink import INK, RULE
+from das.report.panel import INK, RULE
 from studies.figure import Curves, FigureData
 
 STYLE: dict[Any, Any] = {

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.cli import main
-from das.files.simulators import census_2010, dhc_files
+from das.files.simulators import census_2010
 from das.model.spine import Spine
+from das.publications.dhc.truth import simulated as dhc_files
+from das.runs import pipeline
 from tests.worlds import ROOT, Worlds
 
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")

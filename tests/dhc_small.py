@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from das.files.simulators import dhc
 from das.files.simulators.people import generator
 from das.model.histogram import Histogram
 from das.model.redistricting import PL94
 from das.model.spine import Spine
+from das.publications.dhc.simulation import records
 
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
 PLACES = [("001", "030100", "1", b) for b in ("1000", "1001", "1002")] + [
@@ -54,7 +54,7 @@ def simulated(persons: int = 60, seed: int = 1) -> dict[str, Histogram]:
     given = Histogram.of(9, PL94.cells, where, everybody, np.ones(len(where), dtype=np.int64))
     occupied = np.zeros(9, dtype=np.int64)
     occupied[blocks] = persons // 3
-    world = dhc.simulate(generator(seed), given, occupied + 4, occupied)
+    world = records.simulate(generator(seed), given, occupied + 4, occupied)
     return {"persons": world.persons(), "units": world.units(), "households": world.households()}
 
 

@@ -6,19 +6,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from das.files.simulators.dhc import SimulatedDhc, simulate
 from das.files.simulators.people import generator
-from das.model import chains
+from das.model import tabulation
 from das.model.budget import Neighbours
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, UnitClasses
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.plan import Plan
+from das.model.plan import Plan, Strategy
 from das.model.redistricting import PL94
 from das.model.spine import Spine
-from das.model.strategy import Strategy
-from das.model.unit_classes import UnitClasses
+from das.publications.dhc.simulation.records import SimulatedDhc, simulate
 
 LEVELS = ("State", "County", "Tract", "Block")
 SIZES = (3, 12, 60)  #: counties, tracts, blocks
@@ -80,13 +78,13 @@ def budgeted(of: Strategy) -> Strategy:
 
 def on_tree(of: Strategy, measured: MeasuredSpine) -> Plan:
     """How each unit of a tree is measured, only children bypassed."""
-    paths = chains.conceivable(LEVELS)
+    paths = tabulation.conceivable(LEVELS)
     plan = Plan.of(
         of.cost,
         DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,
         of.allocation,
-        chains.classes(LEVELS, paths),
+        tabulation.classes(LEVELS, paths),
         paths,
     )
     return plan.along(UnitClasses.of(measured).paths)

@@ -40,22 +40,25 @@ from das.files.run.ledger import Entries, LedgerFile, folder_digest
 from das.files.run.run_directory import RunDirectory, file_digest
 from das.files.run.staged import opened as opened_engine
 from das.model.confidential import Confidential
-from das.model.dhc import strategy
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.sparse_measurement import SparseSource
 from das.noise import entropy
-from das.release.dhc import open_dhc
-from das.release.groups import open_groups
-from das.spec.dhc import UNITS, DhcUniverse, Earlier
+from das.publications.detailed.release import open_groups
+from das.publications.detailed.truth import run
+from das.publications.detailed.truth import run as group_measure
+from das.publications.detailed.truth.folders import GivenFolders, read_folders
+from das.publications.dhc.model import strategy
+from das.publications.dhc.release import open_dhc
+from das.publications.dhc.spec import UNITS, DhcUniverse, Earlier
+from das.publications.dhc.truth import measuring
+from das.publications.dhc.truth.measuring import MeasuringDhc, measure_and_estimate
+from das.publications.dhc.truth.preparation import PreparedDhc
 from das.stages import Stages
-from das.truth import beginning, by_subtree, dhc_measuring, group_measure, group_run, prepared
-from das.truth.dhc import PreparedDhc
-from das.truth.dhc_measuring import MeasuringDhc, measure_and_estimate
-from das.truth.group_folders import GivenFolders, read_folders
+from das.truth import beginning, by_subtree, prepared
+from das.truth.beginning import ResumeState
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
-from das.truth.resume_state import ResumeState
 from tests import dhc_small
 from tests.detailed import runs
 from tests.detailed.runs import configured
@@ -418,13 +421,13 @@ class Detailed:
         given = GivenFolders.of(*self.given, "persons", None)
         read = read_folders(given)
         spec = configured(run={"entropy": self.entropy}).on(read.parameters)
-        group_run.begin(spec, read, RunDirectory(out))
+        run.begin(spec, read, RunDirectory(out))
 
     def measure(self, out: Path, accept_spent: bool) -> None:
         group_measure.MOST_GROUPS = 12  # in a process of its own: a chunk has a few groups
         directory = RunDirectory(out)
         with opened_engine(EngineChoice()) as engine:
-            group_run._measured(
+            run._measured_of_run(
                 open_groups(directory.release), directory, engine, Silent(), accept_spent
             )
 
@@ -464,7 +467,7 @@ class Dhc:
         return PreparedDhc(chosen, spine, trees, fixed, true, (), ())
 
     def begin(self, out: Path) -> None:
-        dhc_measuring.begin(self.prepared, RunDirectory(out))
+        measuring.begin(self.prepared, RunDirectory(out))
 
     def measure(self, out: Path, accept_spent: bool) -> None:
         opened, directory = open_dhc(RunDirectory(out).release), RunDirectory(out)

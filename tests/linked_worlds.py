@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from das.link.linking import link_tract
-from das.link.population import LinkedPopulation, joined, tracts
-from das.link.trust import PUBLISHED, Trust
-from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.spine import Spine
+from das.publications.dhc.model.households import TENVACGQ
+from das.tools.link.linking import link_tract
+from das.tools.link.options import PUBLISHED, Trust
+from das.tools.link.population import LinkedPopulation, joined, tracts
 from tests import dhc_small
 
 Counts = dict[str, Histogram]

@@ -9,8 +9,7 @@ from das.accounting.document import GaussianStatement, GeometricStatement
 from das.accounting.statement import LedgerEvents, Terms, statement
 from das.model.budget import Neighbours
 from das.model.ledger import Event
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import GEOMETRIC
+from das.model.mechanisms import GEOMETRIC, Mechanism
 from das.model.redistricting import PL94
 
 

@@ -7,12 +7,10 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from das.model.allocation import Allocation
-from das.model.attribute import Attribute
-from das.model.grouping import Grouping
+from das.model.budget import Allocation
 from das.model.histogram import Histogram
-from das.model.query import Query
-from das.model.schema import Schema
+from das.model.query import Grouping, Query
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 
 

@@ -11,8 +11,8 @@ import pytest
 import tomli_w
 
 from das.accounting import tight
+from das.accounting.calibration import Target
 from das.accounting.statement import promises
-from das.accounting.target import Target
 from das.files.readers import pl94_2010
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 import das
 from das.cli import main
 from das.errors import SpecError
+from das.publications.detailed.spec import DetailedFolders
+from das.publications.dhc.spec import DhcSpec
 from das.spec import RunSpec, parse
-from das.spec.detailed import DetailedFolders
-from das.spec.dhc import DhcSpec
-from das.spec.targets import AreaTarget, LevelTarget, TargetsFile, read_targets
+from das.tools.planning.target_file import AreaTarget, LevelTarget, TargetsFile, read_targets
 from docs import docstrings, reference
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import das
 from das.cli import main
-from das.files.simulators import detailed
+from das.publications.detailed.simulation import files
 from tests.accept import printed
 from tests.accept.steps import CHAINS
 from tests.accept.whole_steps import CONFIGURATIONS, WHOLE
@@ -116,9 +116,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (here / "configs").symlink_to(ROOT / "configs")
     for product, folder in (("persons", "groups"), ("households", "homes")):
-        detailed.write(
-            here / folder, seed=1, states="RI,PR", persons=2_000, codes=60, product=product
-        )
+        files.write(here / folder, seed=1, states="RI,PR", persons=2_000, codes=60, product=product)
     run_groups(
         here / "groups" / "parameters",
         here / "groups" / "data",

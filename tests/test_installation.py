@@ -18,11 +18,11 @@ import pytest
 
 import das
 from das.cli import COMMANDS, LINES, main
-from das.cli.options import load_any, load_counts
+from das.cli.kit.options import load_any, load_counts
 from das.errors import SpecError
 from das.files import packaged
 from das.spec import RunSpec
-from das.spec.targets import read_targets
+from das.tools.planning.target_file import read_targets
 
 ROOT = Path(__file__).resolve().parents[1]
 FROM = "import das, sys; print(das.__file__)"
@@ -56,7 +56,8 @@ def test_version_and_help_load_the_command_line_and_nothing_else(option: str) ->
     assert "click" in loaded
     assert {m for m in loaded if m.startswith("das.")} <= {
         "das.cli",
-        "das.cli.lazy",
+        "das.cli.kit",
+        "das.cli.kit.lazy",
         "das.__main__",
         "das.plugins",
         "das.version",
@@ -80,17 +81,17 @@ def test_a_command_loads_no_library_before_it_is_used() -> None:
     """Pandas and the larger parts of SciPy take as long to load as all the rest, in each worker,
     too."""
     solving = {
-        "das.cli.accuracy",
-        "das.cli.compare",
+        "das.tools.sweep.command",
+        "das.tools.comparison.command",
         "das.cli.data",
-        "das.cli.frontier",
-        "das.cli.link",
+        "das.tools.protection.study.command",
+        "das.tools.link.command",
         "das.cli.nmf",
-        "das.cli.protect",
-        "das.cli.risk",
+        "das.tools.protection.command",
+        "das.tools.risk.command",
     }  # programs, or making frames
     modules = {e.module for e in entry_points(group="das.commands")} - solving
-    said = "; ".join(f"import {m}" for m in (*sorted(modules), "das.pipeline"))
+    said = "; ".join(f"import {m}" for m in (*sorted(modules), "das.runs.pipeline"))
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
     loaded = set(done.stdout.split())
     assert {"das.cli.running", "das.release.by_subtree", "numpy"} <= loaded
@@ -101,16 +102,18 @@ def test_a_command_loads_no_library_before_it_is_used() -> None:
 def test_pages_are_drawn_without_a_plotting_library() -> None:
     """Maps, too."""
     pages = (
-        "choropleth",
-        "page",
-        "release_page",
-        "privacy",
-        "compare",
-        "sweep",
-        "dhc_errors",
-        "dhc_figures",
+        "report.release_page",
+        "report.privacy",
+        "report.answers",
+        "report.template",
+        "publications.counts.report",
+        "publications.dhc.error_page",
+        "publications.dhc.figures",
+        "tools.comparison.page",
+        "tools.maps.choropleth",
+        "tools.sweep.page",
     )
-    said = "; ".join(f"import das.report.{p}" for p in (*pages, "answers", "template"))
+    said = "; ".join(f"import das.{p}" for p in pages)
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
     loaded = set(done.stdout.split())
     assert "das.report.chart" in loaded
@@ -349,7 +352,7 @@ def test_the_wheel_runs_a_packaged_configuration_in_an_empty_folder(
         sys.executable, "-X", "importtime", "-m", "das", *run, cwd=tmp_path, path=installed
     )
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "das.pipeline" in loaded
+    assert "das.runs.pipeline" in loaded
     assert "pandas" not in loaded
     assert (tmp_path / "run" / "release" / "microdata" / "persons").is_dir()
     assert [p.name for p in tmp_path.iterdir()] == ["run"]

@@ -20,13 +20,11 @@ from das.errors import InputError
 from das.files.microdata.reading import read, read_frame
 from das.files.microdata.writing import write
 from das.microdata import drawn, expand
-from das.model.attribute import Attribute
-from das.model.codes import encoded, text
 from das.model.histogram import Histogram
-from das.model.kinds import HOUSING, PERSONS
+from das.model.names import encoded, text
 from das.model.redistricting import CENRACE, E2E_1940, H1, PL94
-from das.model.schema import Schema
-from das.model.universe import Universe
+from das.model.schema import Attribute, Schema
+from das.model.universe import HOUSING, PERSONS, Universe
 
 TOY = Schema(
     "toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old")))

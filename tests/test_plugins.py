@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from das_toy.public import TABLE
 
-from das import pipeline
 from das.cli import COMMANDS, LINES
 from das.errors import PluginError, UserError
-from das.jobs.frontier_study import METHODS, load_study
 from das.plugins import READERS
+from das.publications.published.reestimation import estimate_from
 from das.release import publications, verify
-from das.release.again import estimate_from
+from das.runs import pipeline
 from das.spec import load
 from das.spec.parse import PUBLICATIONS
+from das.tools.protection.truth.study import METHODS, load_study
 from tests.commands import Commands
 from tests.contract.publications import TOY
 from tests.jobs import frontier_small
@@ -139,7 +139,9 @@ def test_records_of_a_reader_go_through_the_ordinary_commands(
 def test_a_method_is_listed_studied_and_applied(
     capfdbinary: pytest.CaptureFixture[bytes], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "das.cli.protect", raising=False)  # it has read the names
+    monkeypatch.delitem(
+        sys.modules, "das.tools.protection.command", raising=False
+    )  # it has read the names
     frontier_small.write(here)
     text = frontier_small.STUDY.format(folder=here)
     head = text[: text.index("[methods.none]")]

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 import das
-from das import pipeline
 from das.engine import Progress, Silent
 from das.engine.choice import TLS, EngineChoice
 from das.errors import InputError, SpecError, UserError
-from das.files.run import truth as truth_file
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
 from das.microdata import expand
 from das.model.not_private import CELL, COLUMN
 from das.release.opened import open_release
 from das.release.outcome import Outcome
+from das.runs import pipeline
+from das.truth import files as truth_file
 from das.truth.assessment import published_of
 
 

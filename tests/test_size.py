@@ -18,7 +18,7 @@ from das import spec as specification
 from das.cli import main
 from das.engine import Silent
 from das.errors import UserError
-from das.making.sizes import sizes_of
+from das.publications.counts.truth.maker import sizes_of
 from das.stages import Stages
 from das.truth.preparation import prepare
 

@@ -9,7 +9,7 @@ import pytest
 
 from das.cli import main
 from das.errors import ReleaseError
-from das.making import counts
+from das.publications.counts.truth import maker
 from das.release import page
 from das.stages import Stages
 from tests.worlds import ROOT, Worlds
@@ -52,7 +52,7 @@ def test_a_run_whose_pages_fail_ends_whole(
         raise KeyError("Block_Group", "detailed")
 
     monkeypatch.setattr(page, "write", fails)
-    monkeypatch.setattr(counts, "html", fails)
+    monkeypatch.setattr(maker, "html", fails)
     out, data = tmp_path / "run", worlds.data("19 blocks")
     config = str(ROOT / "configs" / "pl94-2010.toml")
     main.main(

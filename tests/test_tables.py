@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 import das.files.release.tables as files
 from das.errors import InputError
 from das.files.release.tables import read, write
-from das.model.attribute import Attribute
-from das.model.codes import encoded, text
 from das.model.histogram import Histogram
-from das.model.kinds import HOUSING, PERSONS
+from das.model.names import encoded, text
 from das.model.redistricting import CENRACE, E2E_1940, H1, PL94
-from das.model.schema import Schema
-from das.model.universe import Universe
+from das.model.schema import Attribute, Schema
+from das.model.universe import HOUSING, PERSONS, Universe
 from das.tables import Table, of, published
 
 ROOT = Path(__file__).parents[1]

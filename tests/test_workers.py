@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import das.errors
-from das.engine import executor, server, workers
+from das.engine import executor, local, server
 from das.errors import DasError, UserError
 from tests.worlds import Worlds
 
@@ -190,7 +190,7 @@ def gone(_: object) -> None:
     sys.platform != "linux", reason="workers are forked from a server on Linux alone"
 )
 def test_a_server_that_never_begins_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_TRIES", 2)
+    monkeypatch.setattr(local, "_TRIES", 2)
     monkeypatch.setattr(server.SERVER, "fork", gone)
     with pytest.raises(UserError, match="ended before they began"), executor(2):
         pass
@@ -209,7 +209,7 @@ def test_workers_load_no_other_modules_than_their_parent(
     script.write_text(f"""
 import sys
 sys.path.insert(0, {str(root)!r})
-from das.engine import executor, server, workers
+from das.engine import executor, local, server
 from das.errors import DasError, UserError
 def found(_):
     import das, pandas
@@ -355,14 +355,14 @@ def test_a_signal_waits_until_a_process_that_is_being_started_is_known() -> None
     done: list[int] = []
 
     def started() -> None:
-        with workers._whole():
+        with local._whole():
             os.kill(os.getpid(), signal.SIGINT)
             done.append(1)
 
     with pytest.raises(KeyboardInterrupt):
         started()
     assert done == [1]
-    with workers._whole():
+    with local._whole():
         pass
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

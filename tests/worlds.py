@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from das import pipeline, spec
+from das import spec
 from das.files.simulators import census_2010
+from das.runs import pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -73,10 +74,10 @@ class Worlds:
 
     def linked(self, data: str = "one thousand") -> Path:
         """Linked records of the DHC, with the redistricting counts of an extract."""
-        from das.files.simulators import dhc_files
+        from das.publications.dhc.truth import simulated
 
         return self._made(
-            f"linked {data}", lambda folder: dhc_files.simulate([self.data(data)], folder, seed=1)
+            f"linked {data}", lambda folder: simulated.simulate([self.data(data)], folder, seed=1)
         )
 
     def dhc(self, *changes: str, data: str = "one thousand") -> Path:
@@ -108,7 +109,7 @@ class Worlds:
 
     def group_folders(self, product: str = "persons") -> Path:
         """Parameters and records of the Detailed DHC, made up."""
-        from das.files.simulators import detailed
+        from das.publications.detailed.simulation import files as detailed
 
         made = {"seed": 3, "states": "NM,PR", "persons": 6_000, "codes": 60, "product": product}
         return self._made(f"groups {product}", lambda folder: detailed.write(folder, **made))

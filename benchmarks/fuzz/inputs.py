@@ -18,20 +18,23 @@ import pyarrow.parquet as pq
 from benchmarks.common import ROOT
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.judge import Verdict, call, command
-from das import load_spec, pipeline
+from das import load_spec
 from das import spec as specification
 from das.cli import main
 from das.engine import Silent
 from das.engine.progress import SILENT
-from das.files.measurements.published_layout import convert
 from das.files.readers import profile
-from das.files.simulators import census_2010, detailed, dhc_files
+from das.files.simulators import census_2010
+from das.publications.detailed.simulation import files as detailed
+from das.publications.detailed.truth.folders import GivenFolders, read_folders
+from das.publications.dhc.spec import DhcSpec
+from das.publications.dhc.truth import simulated
+from das.publications.dhc.truth.preparation import EarlierRelease
+from das.publications.dhc.truth.preparation import prepare as prepare_dhc
+from das.publications.published.files.layout import convert
+from das.runs import pipeline
 from das.spec import load, of_kind, parse
-from das.spec.dhc import DhcSpec
 from das.stages import Stages
-from das.truth.dhc import EarlierRelease
-from das.truth.dhc import prepare as prepare_dhc
-from das.truth.group_folders import GivenFolders, read_folders
 from das.truth.preparation import prepare
 
 
@@ -82,7 +85,7 @@ class Linked:
         self._spec = of_kind(DhcSpec, load(text, where="dhc", overrides=changes), "dhc")
         self._earlier = EarlierRelease.read(folder / "run" / "release", self._spec)
         self._tables = folder / "linked"
-        dhc_files.simulate(data, self._tables, seed=1)
+        simulated.simulate(data, self._tables, seed=1)
 
     def __call__(self, rng: Random, at: Path) -> tuple[Verdict, str]:
         here = linked_to(self._tables, at / "linked")

@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 from benchmarks.common import ROOT
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.judge import Verdict, call, command
-from das import pipeline, read_microdata
+from das import read_microdata
 from das import spec as specification
 from das.files.simulators import census_1940
 from das.release.verify import sealed
+from das.runs import pipeline
 from tests.altered import resealed
 from tests.detailed import runs
 from tests.sdhc.folders import made_up

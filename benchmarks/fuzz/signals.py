@@ -17,8 +17,11 @@ from time import perf_counter, sleep
 
 from benchmarks.common import ROOT
 from benchmarks.fuzz.judge import Verdict
-from das import load_spec, pipeline
-from das.files.simulators import census_2010, detailed, dhc_files
+from das import load_spec
+from das.files.simulators import census_2010
+from das.publications.detailed.simulation import files
+from das.publications.dhc.truth import simulated
+from das.runs import pipeline
 
 #: Seconds from a signal to the end, and those of a whole command.
 SOON, WHOLE = 60, 1800
@@ -114,7 +117,7 @@ class Signals:
 def made(command: str, folder: Path) -> Signals:
     """A command and what it begins from."""
     if command == "detailed":
-        parameters, records = detailed.write(folder / "given", seed=1, states="RI,VT", persons=3000)
+        parameters, records = files.write(folder / "given", seed=1, states="RI,VT", persons=3000)
         named = ["--data", str(records), "--set", f"data.parameters={parameters}"]
         return Signals(["run", "detailed-dhc", *named, "--workers", "2", "--quiet"], True)
     data = census_2010.write(folder / "pl", seed=1, states=1, persons=1000)
@@ -127,7 +130,7 @@ def made(command: str, folder: Path) -> Signals:
         return Signals(
             ["intervals", str(run), "--replicates", "3", "--workers", "2", "--quiet"], True
         )
-    dhc_files.simulate(data, folder / "linked", seed=1)
+    simulated.simulate(data, folder / "linked", seed=1)
     return Signals(
         [
             "run",

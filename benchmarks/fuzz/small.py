@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 
 from benchmarks.common import ROOT
 from benchmarks.fuzz.judge import Verdict, call
-from das import pipeline
 from das import spec as specification
 from das.errors import SpecError
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
-from das.model.kinds import HOUSING
 from das.model.records import Blocks, Extract, Records
 from das.model.redistricting import H1
 from das.model.schema import Schema
 from das.model.source import Source
-from das.release.again import estimate_from
+from das.model.universe import HOUSING
+from das.publications.published.reestimation import estimate_from
 from das.release.verify import whole
+from das.runs import pipeline
 from das.spec import RunSpec
 from das.truth import preparation
 

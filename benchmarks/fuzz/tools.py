@@ -19,10 +19,10 @@ from benchmarks.fuzz.judge import Verdict, call, command
 from das import spec as specification
 from das.engine.progress import SILENT
 from das.files import store
-from das.jobs.frontier_study import load_study
-from das.making import outlook_of
-from das.making.work import RunInput
-from das.truth import study_input
+from das.runs.makers import outlook_of
+from das.runs.protocol import RunInput
+from das.tools.protection.truth import study_input
+from das.tools.protection.truth.study import load_study
 from tests.jobs import frontier_small
 from tests.s3 import Line, running
 from tests.sdhc.folders import made_up

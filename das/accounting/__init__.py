@@ -3,12 +3,11 @@ and the privacy statement.
 """
 
 from das.accounting.calibration import calibrate
+from das.accounting.changes import worst_pair
 from das.accounting.draws import Composition
-from das.accounting.paths import worst_pair
 from das.accounting.profile import curve, delta, epsilon
-from das.accounting.pure_loss import pure
 from das.accounting.tradeoff import tradeoff
-from das.accounting.zcdp import bun_steinke, implied, tight
+from das.accounting.zcdp import bun_steinke, implied, pure, tight
 
 __all__ = [
     "Composition",

@@ -20,7 +20,7 @@ import numpy as np
 
 from das.accounting.contour import UNIT, LogDelta
 from das.accounting.draws import Composition
-from das.accounting.saddle import Saddle, saddle
+from das.accounting.peaks import Saddle, saddle
 from das.accounting.tilted_gaussian import Array
 
 #: The most combinations to list.

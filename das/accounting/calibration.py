@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, exp, floor, log, log2
+from math import ceil, exp, floor, log, log2, log10
 from typing import Literal
 
-from das.accounting import gaussian
+from das.accounting import zcdp
 from das.accounting.draws import Composition, Differing, Draws, Exactly, changed, exact
+from das.accounting.guarantee import exact_epsilon
 from das.accounting.profile import PrivacyProfile, checked_delta, log_of, worst_epsilon
 from das.accounting.roots import crossing
 from das.accounting.zcdp import tight
+from das.errors import SpecError
+from das.model.plan import Plan
 
 Calibration = Literal["exact", "zcdp-tight"]
 
@@ -90,7 +94,7 @@ def _factor(whole: Composition, target: Fraction, delta: Fraction, method: Calib
             return tight(scaled.rho, delta) - float(target)
         return max(PrivacyProfile(scaled).log_delta(target).middle, -1e5) - log_of(delta)
 
-    return exp(_root(excess, log(float(whole.rho) / gaussian.rho(float(target), log_of(delta)))))
+    return exp(_root(excess, log(float(whole.rho) / zcdp.rho(float(target), log_of(delta)))))
 
 
 def _root(excess: Callable[[float], float], start: float) -> float:
@@ -105,3 +109,59 @@ def _root(excess: Callable[[float], float], start: float) -> float:
         at = far[0] + side * step
         near, far = far, (at, excess(at))
     return crossing(excess, near, far, absolute=1e-13, relative=1e-14)
+
+
+# A budget by target: the largest :math:`\rho` with which a plan of given shape meets a target
+# :math:`(\varepsilon, \delta)`.
+#
+# The shape of a plan is its shares. Scaling every variance by :math:`f` divides every draw's cost,
+# and so :math:`\rho`, by :math:`f`. To choose a common factor on the noise is to choose :math:`\rho`.
+
+#: Significant digits of a computed rho: a person can read them, and they lose less than one part
+#: in 10^9.
+DIGITS = 10
+
+
+@dataclass(frozen=True)
+class Target:
+    """``epsilon`` at ``delta`` for the persons' plan. ``calibration`` is ``exact`` (exact
+    composition) or ``zcdp-tight``, the tight conversion of zCDP: more noise, and a bound that needs
+    only ``rho``."""
+
+    epsilon: Fraction
+    delta: Fraction
+    calibration: Calibration
+
+    def reached(self, plan: Plan) -> float:
+        """An upper bound on the epsilon of ``plan`` at ``delta``, by the method of the target."""
+        if self.calibration == "zcdp-tight":
+            return tight(plan.cost, self.delta)
+        return exact_epsilon(changed(plan), self.delta)[1]
+
+    def rho(self, shape: Plan) -> Fraction:
+        """The budget at which a plan with the shares of ``shape`` meets the target, rounded down to
+        ``DIGITS`` digits, that is, towards more noise. A check confirms that the rounded budget
+        meets the target."""
+        found = shape.cost / calibrate(shape, self.epsilon, self.delta, self.calibration)
+        for rho in (_rounded_down(found), found):
+            if self.reached(shape.scaled(rho)) <= self.epsilon:
+                return rho
+        raise AssertionError(f"calibration gave rho = {found}, which does not meet {self}")
+
+    def check(self, plan: Plan) -> None:
+        """Raises :class:`SpecError` if ``plan`` does not meet the target."""
+        if (reached := self.reached(plan)) > self.epsilon:
+            raise SpecError(
+                f"rho = {plan.cost} gives epsilon = {reached:.10g} at delta = {self.delta}, above"
+                f" the target of {self.epsilon}",
+                where="budget.rho",
+                remedy=(
+                    "delete rho, and das finds it from epsilon and delta; or delete epsilon and"
+                    " calibration, and keep rho"
+                ),
+            )
+
+
+def _rounded_down(value: Fraction) -> Fraction:
+    unit = Fraction(10) ** (floor(log10(value)) + 1 - DIGITS)
+    return floor(value / unit) * unit

@@ -24,12 +24,27 @@ state the same two kinds: by attribute, and "block within" each level."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations_with_replacement
+from math import lcm
+from types import MappingProxyType
 
-from das.accounting.draws import Differing, differing
+import numpy as np
+
+from das.accounting.draws import (
+    Composition,
+    Differing,
+    DrawCounts,
+    Draws,
+    Exactly,
+    Moves,
+    differing,
+)
 from das.accounting.invariant_neighbours import ExactQueries, free
+from das.accounting.planning import LevelQuery, QueryCosts
+from das.accounting.profile import checked_delta, worst_epsilon
 from das.model.budget import PlannedMeasurement, UnitPath, through
 from das.model.schema import Schema
 
@@ -153,3 +168,99 @@ def _measured_together(
     return sorted(
         (g for g in found if len(g) > 1), key=lambda g: (len(g), [moving.index(a) for a in g])
     )
+
+
+# What two records cost: the rho between them, by what tells them apart.
+#
+# A query *tells* two records *apart* if its groups separate their values of some attribute. Then it
+# changes in two answers, by 1 each, in the unit where both are. Where they are in different units,
+# every query does. So two records whose units are the same at the first k levels cost
+#
+# .. math:: \rho = \sum_{l \le k} \sum_{q \in T} \rho_{lq} + \sum_{l > k} \sum_q \rho_{lq},
+#
+# with T the queries that tell them apart (:mod:`das.accounting.changes`: a draw costs its
+# :math:`\rho`, between bounded neighbors). T is the union over the attributes of those that separate
+# two values of one. So few sets T hold for all pairs of records, of any values of all attributes, and
+# a promise about every pair can be checked. Units are those of a tree without only children.
+
+
+def told_apart(schema: Schema, queries: Collection[str]) -> frozenset[frozenset[str]]:
+    """The queries that tell two records apart, for any two: every set that there is, the empty one
+    of two that are alike among them. Structural zeros are pairs, too.
+
+    >>> from das.model.redistricting import PL94
+    >>> sorted(sorted(t) for t in told_apart(PL94, ["total", "hhgq", "hhinstlevels"]))
+    [[], ['hhgq'], ['hhgq', 'hhinstlevels']]
+    """
+    found = frozenset([frozenset[str]()])
+    for axis in range(len(schema.attributes)):
+        group = np.stack([schema.query(q).groupings[axis].group_of for q in queries])
+        alike = np.unique(group, axis=1)  # values that no query separates are one
+        apart = (alike[:, :, None] != alike[:, None, :]).reshape(len(group), -1)
+        own = {frozenset(np.array([*queries])[row].tolist()) for row in np.unique(apart, axis=1).T}
+        found = frozenset(a | b for a in found for b in own)
+    return found
+
+
+def pair_limits(
+    schema: Schema,
+    measured: Sequence[LevelQuery],
+    costs: QueryCosts,
+    shared: Mapping[str, str] = MappingProxyType({}),
+) -> dict[frozenset[LevelQuery], Fraction]:
+    """For every pair of records, what it changes of ``measured``, and its rho at ``costs``: the
+    least, where several change the same. Both are level by level, root first. ``costs`` can be
+    those of another tree: ``shared`` names its last level whose unit two records share, where it
+    is not the last that they share here."""
+    queries = dict.fromkeys(q for _, q in (*measured, *costs))
+    here, there = (list(dict.fromkeys(lv for lv, _ in of)) for of in (measured, costs))
+    depth = {pair: here.index(pair[0]) for pair in measured}
+    last = [there.index(shared.get(lv, lv)) for lv in here]
+    unit = lcm(*(c.denominator for c in costs.values()))
+    cost = [{q: int(c * unit) for (lv, q), c in costs.items() if lv == level} for level in there]
+    out: dict[frozenset[LevelQuery], int] = {}
+    for told in told_apart(schema, queries):
+        alike = [sum(c for q, c in of.items() if q in told) for of in cost]
+        for k, j in enumerate((-1, *last)):
+            changed = frozenset(p for p in measured if p[1] in told or depth[p] >= k)
+            most = sum(alike[: j + 1]) + sum(sum(of.values()) for of in cost[j + 1 :])
+            out[changed] = min(most, out.get(changed, most))
+    return {changed: Fraction(most, unit) for changed, most in out.items() if changed}
+
+
+# Neighbors on an irregular spine, where two places can have different queries and variances.
+
+
+def worst_pair(
+    paths: Mapping[str, Draws | Composition], delta: Exactly, *, certify: bool = False
+) -> tuple[tuple[str, str], tuple[float, float]]:
+    """The pair of paths between which replacing one record costs most, and an interval that
+    contains that epsilon.
+
+    A record on path i counts once in each of i's draws. If a record on path j replaces it, one
+    answer changes in each of i's draws and one in each of j's. So the loss is the sum of two
+    independent losses. Each of ``paths`` has the draws for one record's place, every query counted
+    once. A pair can be the same path twice. The upper end of the interval holds for all pairs.
+    Which pair is worst can change with delta.
+
+    >>> from fractions import Fraction
+    >>> worst_pair(
+    ...     {"plain": [(Fraction(8), 10)], "bypassed": [(Fraction(8), 9), (Fraction(4), 1)]},
+    ...     "1e-10",
+    ... )[0]
+    ('bypassed', 'bypassed')
+    """
+    if not paths:
+        raise ValueError("there are no paths")
+    number: dict[DrawCounts, int] = {}
+    names: list[str] = []
+    for name, draws in paths.items():
+        counts = Composition.of(draws).counts
+        if counts not in number:
+            number[counts] = len(names)
+            names.append(name)
+    moves = tuple(combinations_with_replacement(range(len(names)), 2))
+    part = Moves(tuple(number), moves, tuple(() for _ in names))
+    found = worst_epsilon((part,), checked_delta(delta), certify)
+    a, b = part.moves[found.at[0]]
+    return (names[a], names[b]), (found.low, found.high)

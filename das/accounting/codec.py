@@ -22,9 +22,9 @@ from das.accounting.document import (
     Document,
     ForeignStatement,
     GaussianStatement,
+    Section,
     Stated,
 )
-from das.accounting.fields import Section
 from das.accounting.invariant_neighbours import INVARIANT_NEIGHBOURS
 from das.errors import ReleaseError
 

@@ -33,9 +33,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.draws import Composition
-from das.accounting.peak_search import MOST, Band, nodes, turns, work
-from das.accounting.periodic_peaks import PIECES, periodic_peaks
-from das.accounting.saddle import Saddle, saddle, short
+from das.accounting.peaks import (
+    MOST,
+    PIECES,
+    Band,
+    Saddle,
+    nodes,
+    periodic_peaks,
+    saddle,
+    short,
+    turns,
+    work,
+)
 from das.accounting.tilted_gaussian import TiltedGaussian
 
 #: Beyond this many intervals in the peak search, losses count as not on a lattice.

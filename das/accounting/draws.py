@@ -35,8 +35,7 @@ from das.accounting.zcdp import countable
 from das.errors import PrivacyError
 from das.model.budget import Neighbours, PlannedMeasurement, UnitPath, check_covered, seen, through
 from das.model.ledger import Event, Ledger
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.model.mechanisms import DISCRETE_GAUSSIAN, Mechanism
 from das.model.plan import Plan
 
 Exactly = Fraction | int | str
@@ -169,7 +168,7 @@ class Moves:
         False  #: whether places lie on different paths, even if these have the same draws
     )
     #: answers that differ by k > 1 in every change: triples (p, k, n) of :class:`Composition`.
-    #: Others may differ in their place, by k in sum (:mod:`das.accounting.largest_shift`)
+    #: Others may differ in their place, by k in sum (:mod:`das.accounting.peaks`)
     shifted: tuple[tuple[Fraction, int, int], ...] = ()
     #: by how much the answers on the paths differ
     by: int = 1

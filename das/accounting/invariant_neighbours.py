@@ -48,8 +48,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from das.model.budget import Neighbours, PlannedMeasurement
-from das.model.kinds import kind_of
 from das.model.schema import Schema
+from das.model.universe import kind_of
 
 #: Counts that are published exactly: level and query.
 ExactQueries = Sequence[tuple[str, str]]

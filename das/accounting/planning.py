@@ -17,10 +17,9 @@ from math import ceil, floor, log10
 from statistics import NormalDist
 
 from das.errors import SpecError
-from das.model import chains
-from das.model.allocation import Allocation
-from das.model.budget import ALL, Neighbours, PlannedMeasurement
-from das.model.mechanism import Mechanism
+from das.model import tabulation
+from das.model.budget import ALL, Allocation, Neighbours, PlannedMeasurement
+from das.model.mechanisms import Mechanism
 from das.model.plan import Plan
 from das.model.schema import Schema
 
@@ -248,5 +247,5 @@ def repriced(like: Plan, costs: QueryCosts) -> Plan:
         },
     )
     alike = {unit_class for path in like.paths for _, unit_class in path} == {ALL}
-    classes = None if alike else chains.classes(like.levels, like.paths)
+    classes = None if alike else tabulation.classes(like.levels, like.paths)
     return Plan.of(total, like.mechanism, like.neighbours, allocation, classes, like.paths)

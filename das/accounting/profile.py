@@ -16,8 +16,9 @@ from functools import cached_property
 from math import exp, inf, log, nextafter
 from typing import Literal, overload
 
-from das.accounting import gaussian, worst
+from das.accounting import worst, zcdp
 from das.accounting.atoms import Atoms
+from das.accounting.certificate import WithNegligible, split
 from das.accounting.contour import NODES, UNIT, Contour, LogDelta
 from das.accounting.draws import (
     Composition,
@@ -29,12 +30,18 @@ from das.accounting.draws import (
     count,
     exact,
 )
-from das.accounting.largest_shift import SLACK, is_worst
-from das.accounting.negligible import WithNegligible, split
-from das.accounting.pure_loss import all_pure, pure
+from das.accounting.peaks import SLACK, is_worst
 from das.accounting.roots import crossing
 from das.accounting.worst import Interval, WorstLoss, all_of
-from das.accounting.zcdp import bun_steinke, bun_steinke_delta, no_more, tight, tight_delta
+from das.accounting.zcdp import (
+    all_pure,
+    bun_steinke,
+    bun_steinke_delta,
+    no_more,
+    pure,
+    tight,
+    tight_delta,
+)
 from das.model.ledger import Event, Ledger
 from das.model.plan import Plan
 
@@ -135,7 +142,7 @@ class PrivacyProfile:
         def excess(eps: float) -> float:
             return max(self.log_delta(Fraction(eps)).middle, -1e5) - goal
 
-        at = gaussian.epsilon(self._rho, goal, most)
+        at = zcdp.epsilon(self._rho, goal, most)
         near = far = (at, excess(at))
         step = max(BEYOND * abs(near[1]) / self._contour(Fraction(at)).c, 1e-12 * most)
         side = 1 if near[1] > 0 else -1
@@ -190,7 +197,7 @@ def epsilon(
 
     * ``pld``: the exact value, as an interval (lower, upper) that holds it; a few 1e-12 wide where
       the losses lie on a lattice that can be listed, some 1e-11 otherwise; some 1e-8 to 1e-4 where
-      draws of less than a millionth of rho are bounded (:mod:`das.accounting.negligible`); beyond a
+      draws of less than a millionth of rho are bounded (:mod:`das.accounting.certificate`); beyond a
       rho of 5000, (0, the tight conversion). Every error of the method is bounded, that of rounding
       by a first-order allowance; with ``certify=True`` by ball arithmetic, a proof (needs
       python-flint).
@@ -239,7 +246,7 @@ def curve(
 def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> WorstLoss:
     """The interval of :func:`epsilon`, of the worst of several changes, and which that is. To
     ``certify`` it, each is. Where answers may differ by k in sum, one that differs by k is the worst
-    if :mod:`das.accounting.largest_shift` proves it. If not, it gives the lower end, and rho alone
+    if :mod:`das.accounting.peaks` proves it. If not, it gives the lower end, and rho alone
     the upper."""
 
     def exactly(composition: Composition) -> Interval:

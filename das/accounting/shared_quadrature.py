@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from das.accounting.contour import UNIT
 from das.accounting.draws import Moves, dearest_of
-from das.accounting.peak_search import Band, nodes, turns, work
+from das.accounting.peaks import Band, nodes, turns, work
 from das.accounting.tilted_gaussian import SMALL, TiltedGaussian
 
 Floats = NDArray[np.float64]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from das.accounting.calibration import Target
 from das.accounting.changes import Change, changes
 from das.accounting.document import (
     FORMAT,
@@ -36,9 +37,8 @@ from das.accounting.invariant_neighbours import (
     definitions,
     free,
 )
-from das.accounting.meaning import meaning
 from das.accounting.relations import Relation
-from das.accounting.target import Target
+from das.accounting.tradeoff import meaning
 from das.model.budget import (
     ALL,
     Neighbours,
@@ -49,13 +49,13 @@ from das.model.budget import (
     through,
     total,
 )
-from das.model.chains import title
 from das.model.constraint import Constraint
-from das.model.kinds import PERSONS
 from das.model.ledger import Event
-from das.model.mechanism import Mechanism
+from das.model.mechanisms import Mechanism
 from das.model.not_private import WARNING
 from das.model.schema import Schema
+from das.model.tabulation import title
+from das.model.universe import PERSONS
 
 #: The deltas of the (epsilon, delta) curve.
 CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))

@@ -30,10 +30,10 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, inf, log, pi, sqrt
 
-from das.accounting import gaussian
+from das.accounting import zcdp
 from das.accounting.contour import UNIT, period
 from das.accounting.draws import Composition, Differing, composed, count
-from das.accounting.saddle import Saddle, saddle, short
+from das.accounting.peaks import Saddle, saddle, short
 from das.accounting.shared_quadrature import NEAR, At, LineSums, PathDraws, SharedQuadrature, of_all
 from das.accounting.zcdp import bun_steinke, no_more
 from das.threads import one_thread
@@ -72,7 +72,7 @@ def epsilon(
     bounds, goal = _Bounds(found), log(delta.numerator) - log(delta.denominator)
     slack = 4 * UNIT * (1 + log(delta.numerator) + log(delta.denominator))
     most = no_more(bounds.rho, delta)
-    start = gaussian.epsilon(float(bounds.rho), goal, bun_steinke(bounds.rho, delta))
+    start = zcdp.epsilon(float(bounds.rho), goal, bun_steinke(bounds.rho, delta))
     best = _Solved(found, exactly)
     best.solve(bounds.highest(Fraction(start))[1])
     if (top := best.high) >= most:

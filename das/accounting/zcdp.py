@@ -20,11 +20,16 @@ gives a bound as well."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from math import exp, log, log1p, log10, sqrt
+from math import erfc, exp, inf, log, log1p, log10, pi, sqrt
+from typing import TypeGuard
 
-from das.errors import SpecError
+from das.accounting.roots import crossing
+from das.errors import PrivacyError, SpecError
+from das.model.budget import PlannedMeasurement, total
+from das.model.ledger import Event, Ledger
+from das.model.plan import Plan
 
 Rational = Fraction | int
 #: Beyond this number, and below its inverse, floats do not carry the sums of an account.
@@ -122,3 +127,109 @@ def implied(rho: Rational) -> float:
     section 2).
     """
     return sqrt(2 * countable(rho, "rho"))
+
+
+# The privacy profile of the continuous Gaussian, in floating point. Searches for the discrete
+# profile start from it.
+#
+# A composition of :math:`\rho` is one Gaussian with :math:`\mu = \sqrt{2\rho}`, and
+#
+# .. math:: \delta(\varepsilon) = \Phi(\mu/2 - \varepsilon/\mu) - e^{\varepsilon}\Phi(-\mu/2 - \varepsilon/\mu)
+#
+# (Balle and Wang 2018, theorem 8). The discrete profile is near it, above or below, so it gives no
+# bound.
+
+#: Below this value the tail is computed by its continued fraction.
+_FAR = -20.0
+
+
+def log_delta(rho: float, eps: float) -> float:
+    mu = sqrt(2 * rho)
+    first, second = _log_phi(mu / 2 - eps / mu), eps + _log_phi(-mu / 2 - eps / mu)
+    return first + log1p(-exp(second - first)) if second < first else -inf
+
+
+def epsilon(rho: float, goal: float, most: float) -> float:
+    """The epsilon at which ln delta is ``goal``: 0 if ln delta is lower everywhere, ``most`` if it
+    is still higher there.
+    """
+
+    def excess(eps: float) -> float:
+        return max(log_delta(rho, eps), -1e9) - goal
+
+    if (least := excess(0.0)) <= 0:
+        return 0.0
+    if (greatest := excess(most)) >= 0:
+        return most
+    return crossing(excess, (0.0, least), (most, greatest), relative=1e-9)
+
+
+def rho(eps: float, goal: float) -> float:
+    """The rho with which ln delta(eps) is ``goal``."""
+
+    def excess(r: float) -> float:
+        return max(log_delta(r, eps), -1e9) - goal
+
+    low, high = 1e-12 * eps**2, 1.0 + eps
+    while excess(high) < 0:
+        high *= 2
+    while excess(low) > 0:
+        low /= 1e3
+    return crossing(excess, (low, excess(low)), (high, excess(high)), relative=1e-9)
+
+
+def _log_phi(x: float) -> float:
+    r"""ln Phi(x). Far out :math:`\Phi(x) = \varphi(x) / (|x| + 1/(|x| + 2/(|x| + \dots)))`."""
+    if x > 0:
+        return log1p(-erfc(x / sqrt(2)) / 2)
+    if x > _FAR:
+        return log(erfc(-x / sqrt(2)) / 2)
+    below = -x
+    for k in range(20, 0, -1):
+        below = -x + k / below
+    return -x * x / 2 - log(below) - log(2 * pi) / 2
+
+
+# Draws whose privacy needs no delta: their epsilons add up.
+
+
+def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
+    """Epsilon of draws under pure differential privacy: the exact sum of their costs, on the
+    dearest path. Raises :class:`PrivacyError` for noise that is private with a delta above 0 only,
+    whose costs are no epsilon.
+
+    >>> pure(Plan.of_epsilon("1/2", ["State"], ["total"]))
+    Fraction(1, 2)
+    """
+    every = (
+        draws.measurements
+        if isinstance(draws, Plan)
+        else draws.events
+        if isinstance(draws, Ledger)
+        else tuple(draws)
+    )
+    cost = draws.cost if isinstance(draws, Plan | Ledger) else total(every)
+    if other := [d.mechanism for d in every if not d.mechanism.pure]:
+        raise PrivacyError(
+            f"{other[0]} noise has no epsilon without a delta: it is paid for in"
+            f" {other[0].currency}",
+            where="account",
+            remedy="ask das.epsilon(plan, delta)",
+        )
+    return cost
+
+
+def all_pure(draws: object) -> TypeGuard[Plan | Ledger | tuple[Event, ...]]:
+    """Whether these are draws, and all of them are differentially private with a delta of 0."""
+    every = (
+        draws.measurements
+        if isinstance(draws, Plan)
+        else draws.events
+        if isinstance(draws, Ledger)
+        else draws
+    )
+    return (
+        isinstance(every, tuple)
+        and bool(every)
+        and all(isinstance(d, PlannedMeasurement) and d.mechanism.pure for d in every)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import das
-from das.cli.lazy import LazyGroup
+from das.cli.kit.lazy import LazyGroup
 from das.plugins import Plugins
 
 #: Lines of ``das --help``, in its order, so that it loads none of these commands. The line of

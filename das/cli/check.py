@@ -13,18 +13,17 @@ import click
 from das.accounting.codec import plain
 from das.accounting.document import Promises
 from das.accounting.statement import promises
-from das.cli import redundant
-from das.cli.answer import CommandAnswer, answering
-from das.cli.console import console
-from das.cli.options import PATH, config_argument, load_any, say_notes, warn
-from das.cli.shown import class_of, plan_table, say_input
+from das.cli.kit import redundant
+from das.cli.kit.console import CommandAnswer, answering, console
+from das.cli.kit.options import PATH, config_argument, load_any, say_notes, warn
+from das.cli.kit.shown import class_of, plan_table, say_input
 from das.errors import UserError
 from das.files.run.run_directory import read_text, release_of
-from das.making import outlook_of
-from das.making.work import InputOutlook, RunInput
 from das.model.not_private import PLANNED, marked
 from das.model.schema import Schema
 from das.release.publications import Specified, publication, require
+from das.runs.makers import outlook_of
+from das.runs.protocol import InputOutlook, RunInput
 from das.size import Size, refuse_beyond
 from das.spec import Specification
 from das.spec.parse import of_release

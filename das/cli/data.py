@@ -9,16 +9,19 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from das.cli.answer import CommandAnswer, answering, print_answer
-from das.cli.options import OUT, PATH, guarded, json_option, quiet_option, say_notes
+from das.cli.kit.console import CommandAnswer, answering, print_answer
+from das.cli.kit.options import OUT, PATH, guarded, json_option, quiet_option, say_notes
 from das.engine.display import Live
 from das.engine.progress import Progress
 from das.errors import UserError
-from das.files import fetch, fetch_nmf
+from das.files import fetch
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
-from das.files.simulators import detailed, dhc_files, nation
-from das.model.adaptive import PRODUCTS
+from das.files.simulators import nation
+from das.publications.detailed.model.tables import PRODUCTS
+from das.publications.detailed.simulation import files as detailed
+from das.publications.dhc.truth import simulated
+from das.publications.published import fetch as fetch_nmf
 
 #: What takes an option that not all take.
 _TAKE = {
@@ -100,8 +103,8 @@ def data() -> None:
 )
 @click.option(
     "--reader",
-    type=click.Choice(dhc_files.READERS),
-    help=f"DHC only: its format.  [default: {dhc_files.READERS[0]}]",
+    type=click.Choice(simulated.READERS),
+    help=f"DHC only: its format.  [default: {simulated.READERS[0]}]",
 )
 @json_option
 @quiet_option
@@ -140,10 +143,10 @@ def _simulated_dhc(
             where="--blocks",
             remedy="give one with the counts of blocks; `das data simulate 2010` makes some",
         )
-    reader = reader or dhc_files.READERS[0]
-    made = dhc_files.made_up(blocks, seed=seed, reader=reader, progress=progress)
+    reader = reader or simulated.READERS[0]
+    made = simulated.made_up(blocks, seed=seed, reader=reader, progress=progress)
     progress.stage("write", None)
-    written = dhc_files.write(out, made.world, made.blocks)
+    written = simulated.write(out, made.world, made.blocks)
     say_notes(made.notes)
     return written
 

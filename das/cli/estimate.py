@@ -9,20 +9,20 @@ from typing import Any
 
 import click
 
-from das.cli.answer import CommandAnswer, answering
-from das.cli.options import PATH, run_options, say_notes, warn
+from das.cli.kit.console import CommandAnswer, answering
+from das.cli.kit.options import PATH, run_options, say_notes, warn
 from das.cli.running import print_cost, summary
 from das.engine.display import Live
 from das.engine.progress import Progress
-from das.files.measurements import outside_totals
-from das.files.measurements.outside import NOTHING, Outside
 from das.files.readers import published_pl94
 from das.files.run.run_directory import release_of
 from das.model.not_private import marked
 from das.model.post_processing import METHODS
-from das.release.again import estimate_from
+from das.publications.counts.public import AFTERWARDS
+from das.publications.published.files import outside
+from das.publications.published.files.outside import NOTHING, Outside
+from das.publications.published.reestimation import estimate_from
 from das.release.outcome import Outcome
-from das.release.public_counts import AFTERWARDS
 
 
 @click.command()
@@ -114,7 +114,7 @@ def _outside(
     totals: Path | None, published: tuple[Path, ...], dhc: Path | None, progress: Progress
 ) -> Outside:
     """What is known of places besides the measurements."""
-    given, known = None if totals is None else outside_totals.read(totals), NOTHING
+    given, known = None if totals is None else outside.read(totals), NOTHING
     if published:
         known = Outside.of_published(published_pl94.read(published, progress=progress), given)
     elif given is not None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from das.cli.options import OUT, PATH, guarded
+from das.cli.kit.options import OUT, PATH, guarded
 from das.errors import UserError
 from das.files.atomic import write_text
-from das.files.detailed.folders import product_of
 from das.files.readers import profile
-from das.files.sdhc.config import FILE, read
 from das.model.profile import InputProfile
+from das.publications.detailed.files.config import product_of
+from das.publications.sdhc.files.columns import FILE, read_config
 from das.spec import load
 from das.spec.draft import draft, left_out, of_folder
 from das.spec.guess import RARE, Guess, guess
@@ -152,7 +152,7 @@ def _of_safetab(folder: Path, name: str) -> tuple[str, Sequence[str]]:
 def _of_phsafe(folder: Path, name: str) -> tuple[str, Sequence[str]]:
     """A configuration of the S-DHC, whose parameters were read once."""
     parameters = folder / FILE
-    read(parameters)
+    read_config(parameters)
     return of_folder(name, folder, parameters), (
         "next:",
         f"  das check {name}.toml",

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from das.cli.answer import CommandAnswer, answering
-from das.cli.options import PATH, coverage_option, run_options, warn
+from das.api.intervals import SEED
+from das.api.intervals import intervals as made
+from das.cli.kit.console import CommandAnswer, answering
+from das.cli.kit.options import PATH, coverage_option, run_options, warn
 from das.engine.display import Live
 from das.files.release.replicates import MANIFEST
 from das.files.run.ledger import INTERVALS
 from das.files.run.run_directory import read_json, release_of
-from das.jobs.intervals import SEED
-from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
 from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS, PAGE
 

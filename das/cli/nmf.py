@@ -10,14 +10,13 @@ import click
 
 from das.accounting.codec import plain
 from das.accounting.document import ForeignLine
-from das.cli.answer import CommandAnswer, answering
-from das.cli.console import console, records_table
-from das.cli.options import PATH, warn
+from das.api.reading import read_nmf
+from das.cli.kit.console import CommandAnswer, answering, console, records_table
+from das.cli.kit.options import PATH, warn
 from das.files import csv_text
 from das.files.provenance import privacy_of
 from das.files.run.run_directory import release_above, release_of
 from das.model.not_private import marked, marked_rows
-from das.reading import read_nmf
 from das.release.measured_rows import DRAWN, STATED, RowOptions
 from das.release.publications import publication_of, require
 from das.release.verify import check as check_files

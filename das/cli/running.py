@@ -11,20 +11,20 @@ from typing import Any
 
 import click
 
-from das import pipeline
-from das.cli import redundant
-from das.cli.answer import CommandAnswer, print_answer
-from das.cli.console import CONFIDENTIAL, console, records_table, shows_errors
-from das.cli.interruption import STOPPED, of_engine, optional, repeated, resumable
-from das.cli.options import (
+from das.cli.kit import redundant
+from das.cli.kit.console import CommandAnswer, print_answer, shows_errors
+from das.cli.kit.interruption import STOPPED, of_engine, optional, repeated, resumable
+from das.cli.kit.options import (
     PATH,
     ResumeOptions,
     Stores,
+    again_in,
     config_argument,
     engine_options,
     guarded,
     json_option,
     load_any,
+    register_options,
     resume_options,
     say_notes,
     show_errors_option,
@@ -32,18 +32,17 @@ from das.cli.options import (
     warn,
     whole_run_options,
 )
-from das.cli.register_options import again_in, register_options
 from das.engine.choice import EngineChoice
 from das.engine.display import Live
-from das.evaluate.comparison import headline
 from das.files.run.run_directory import read_json
 from das.model.not_private import CELL, COLUMN, WITHOUT, marked
+from das.register.entering import RegisterOptions
 from das.release import estimating
 from das.release.outcome import Outcome
 from das.release.publications import publication
-from das.report.causes import cause, remedy
+from das.report.privacy import cause, remedy
+from das.runs import pipeline
 from das.spec import Specification
-from das.truth.registering import RegisterOptions
 
 #: Of a run for which nothing is given.
 SIMULATED = (
@@ -130,7 +129,7 @@ def _simulated(
 ) -> tuple[tuple[Path], tuple[str, ...]]:
     """Records that are made next to ``out``, and ``changes`` that also name what they rest on. If
     making them stops, the message names the command to continue."""
-    from das.jobs.simulated_dhc import SimulatedInput  # slow to load
+    from das.publications.dhc.simulation.packaged import SimulatedInput  # slow to load
 
     made = SimulatedInput.beside(out)
     says = RESTS.format(made=made, key=spec.rests_on) if spec.rests_on else READ
@@ -184,6 +183,8 @@ def _print_outcome(
 ) -> None:
     warn(spec.run.private)
     if show_errors:
+        from das.cli.kit.shown import print_errors  # slow to load
+
         print_errors(outcome)
     say_notes(
         redundant.redundancy_notes(publication(spec.publication()), spec, outcome.directory.release)
@@ -198,23 +199,6 @@ def print_cost(outcome: Outcome, *, private: bool) -> None:
         click.echo(f"what a change costs{'' if private else f' ({WITHOUT})'}:")
     for sentence in outcome.cost:
         click.echo(f"  {sentence}")
-
-
-def print_errors(outcome: Outcome) -> None:
-    """The errors are confidential."""
-    from das.cli.shown import COLUMNS, headline_table, worse_lines  # slow to load
-
-    screen = console()
-    if outcome.rows or outcome.beside:
-        screen.print(CONFIDENTIAL, style="bold", highlight=False)
-    for rows in list(outcome.rows.values())[:1] if not outcome.beside else ():
-        found = headline(rows)
-        screen.print(COLUMNS, highlight=False)
-        screen.print(headline_table(found, own_spine=outcome.own_spine))
-        for line in worse_lines(found, outcome.settled):
-            screen.print(line, highlight=False)
-    if outcome.beside:
-        screen.print(records_table(outcome.beside_title, list(outcome.beside)))
 
 
 def _show_files(spec: Specification, outcome: Outcome, stores: Stores, show_errors: bool) -> None:

@@ -14,23 +14,20 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from das.cli.answer import CommandAnswer, print_answer
-from das.cli.console import console, records_table
-from das.cli.options import OUT, PATH, coverage_option, guarded, json_option, say_notes, warn
+from das.cli.kit.console import CommandAnswer, console, print_answer, records_table
+from das.cli.kit.options import OUT, PATH, coverage_option, guarded, json_option, say_notes, warn
 from das.engine.display import Live
 from das.errors import UserError
 from das.estimate.margins_of_error import UNKNOWN
 from das.files import atomic
 from das.files.readers import area_list
 from das.files.release import place_search, statement, table_export
-from das.files.release.place_search import NamedPlace
-from das.files.release.table_places import PlaceColumns, added_up
+from das.files.release.place_search import NamedPlace, PlaceColumns, added_up
 from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.not_private import marked_rows
 from das.model.spelling import named
-from das.release.area_counts import counts
-from das.release.area_statistics import statistics
+from das.release.area_counts import counts, statistics
 from das.release.intervals import Intervals
 from das.release.page import exact_queries
 from das.release.replicate_source import ReleaseSource

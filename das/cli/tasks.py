@@ -12,16 +12,15 @@ from typing import Any
 import click
 from rich.table import Table
 
-from das.cli.answer import CommandAnswer, answering
-from das.cli.console import console
-from das.cli.options import PATH, guarded
+from das.cli.kit.console import CommandAnswer, answering, console
+from das.cli.kit.options import PATH, guarded
 from das.engine.progress import duration
 from das.errors import UserError
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
 from das.files.run.store_sync import StoreContents, SyncRecord
 from das.files.run.task_store import Standing, TaskStore
-from das.jobs.tasks import do
+from das.runs.tasks import do
 
 
 def _task_store(run: Path) -> tuple[TaskStore, bool]:

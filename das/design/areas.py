@@ -31,8 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from das.design.coordinates import Coordinates
-from das.design.grams import Grams
+from das.design.grams import Coordinates, Grams
 from das.design.tree import NOBODY, Placement, Stack, Tree
 from das.fold import Tiers
 from das.model.query import Query

@@ -29,8 +29,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from das.design.choices import Choices
-from das.design.model import Estimand, check_told, given_total, inverse
+from das.design.model import Choices, Estimand, check_told, given_total, inverse
 from das.estimate.contrasts import Contrasts
 from das.model.schema import Schema
 

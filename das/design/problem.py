@@ -15,7 +15,7 @@ A part k of the allocation stays fixed, as do all draws that are held. The unkno
 
 *Certificate.* Let :math:`\lambda_a \ge 0` be multipliers of the limits, and
 :math:`h = -\partial/\partial p \sum_a (w_a + \lambda_a) \log f_a`. Let :math:`\rho'` be any
-allocation that meets the limits, with precisions p', and c as in :mod:`das.design.choices`. By
+allocation that meets the limits, with precisions p', and c as in :mod:`das.design.model`. By
 convexity, then by :math:`h'p' \le c'\rho'`,
 
 .. math:: \sum w \log f(p') \;\ge\; \sum_a w_a \log f_a + \sum_a \lambda_a \log(f_a/t_a) + h'p - h'p'

@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.design.areas import AreaTargets, Slopes
-from das.design.choices import Choices
-from das.design.coordinates import Coordinates
-from das.design.grams import Grams
-from das.design.model import Estimand
+from das.design.grams import Coordinates, Grams
+from das.design.model import Choices, Estimand
 from das.design.passes import Pass, TreePasses
 from das.design.tree import Placement, Tree
 from das.model.schema import Schema

@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from das.design.choices import LevelQuery
-from das.design.model import Estimand, Model
+from das.design.model import Estimand, LevelQuery, Model
 from das.design.problem import LossLimits, Problem
 from das.errors import SpecError
 

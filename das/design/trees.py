@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.design.areas import AreaTargets, cut_nodes
-from das.design.choices import Choices
-from das.design.coordinates import Coordinates
-from das.design.model import Estimand
+from das.design.grams import Coordinates
+from das.design.model import Choices, Estimand
 from das.design.recursion import Recursion
 from das.design.tree import grow
 from das.estimate.contrasts import Contrasts

@@ -24,6 +24,7 @@ from typing import Any
 from uuid import uuid4
 
 from das.engine.choice import TLS
+from das.engine.local import load
 from das.engine.tasks import (
     AGAIN,
     Answer,
@@ -36,7 +37,6 @@ from das.engine.tasks import (
     outcome,
     refused,
 )
-from das.engine.workers import load
 from das.errors import DasError, UserError
 from das.threads import stay_in_one_thread
 from das.version import __version__

@@ -9,7 +9,7 @@ ended. It is told no path: its folder is the root, and its arguments name this m
 alone. Of the environment it has only what sets Python and its libraries. The system refuses it every
 file except code, every socket, and other processes (:mod:`das.engine.enclosure`). A job is a value
 of arrays.
-What it asks reaches the other side as JSON and numbers (:mod:`das.engine.channel`), which are never
+What it asks reaches the other side as JSON and numbers (:mod:`das.engine.enclosed`), which are never
 run there; only it unpickles, and only what the process that started it has sent.
 
 It serves one job after the other, and keeps its workers, but nothing of a job. It ends when the
@@ -18,9 +18,11 @@ process that started it ends, however that happens. Ctrl-C is for that process a
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -31,18 +33,67 @@ from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from das.engine.channel import Arrays, Channel
 from das.engine.enclosure import Refusals, enclose
-from das.engine.local import executor
+from das.engine.local import executor, load
 from das.engine.server import ENVIRONMENT, SERVER
 from das.engine.tasks import Fault
-from das.engine.workers import load
 from das.errors import UserError
 from das.model import core_dumps
+
+# Messages between two processes over a pipe: a few words as JSON, and arrays of numbers.
+#
+# Nothing that is received is ever run. There is no pickle here, so a process that reads from one it
+# does not trust gets numbers and texts, or an error.
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_LENGTH = struct.Struct("<Q")
+#: Kinds of numbers and texts: no array of Python objects is made of bytes.
+_KINDS = "biufSU"
+
+
+class Channel:
+    """Both ends of a conversation: what one sends, the other receives, in order."""
+
+    def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
+        self._reader, self._writer = reader, writer
+
+    def send(self, head: Mapping[str, Any], arrays: Arrays | None = None) -> None:
+        """Raises :class:`OSError` if nobody is there to read it."""
+        given = {name: np.asarray(a, order="C") for name, a in (arrays or {}).items()}
+        about = {name: (a.dtype.str, a.shape) for name, a in given.items()}
+        text = json.dumps([head, about]).encode()
+        self._writer.write(_LENGTH.pack(len(text)) + text)
+        for a in given.values():
+            if a.size:
+                self._writer.write(a.reshape(-1).view(np.uint8).data)
+        self._writer.flush()
+
+    def receive(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The next message. Raises :class:`EOFError` if the other end is gone, and
+        :class:`ValueError` for what is no message."""
+        (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        head, about = json.loads(self._exactly(size))
+        return head, {name: self._array(*described) for name, described in about.items()}
+
+    def _array(self, code: str, shape: list[int]) -> NDArray[Any]:
+        dtype = np.dtype(code)
+        if dtype.kind not in _KINDS or any(n < 0 for n in shape):
+            raise ValueError(f"an array {shape} of {code!r}")
+        count = int(np.prod(shape, dtype=np.int64))
+        return np.frombuffer(self._exactly(count * dtype.itemsize), dtype).reshape(shape)
+
+    def _exactly(self, size: int) -> bytes:
+        found = self._reader.read(size) if size else b""
+        if len(found) < size:
+            raise EOFError("the other end of a channel is gone")
+        return found
+
 
 Received = tuple[dict[str, Any], Mapping[str, Any]]
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import wait as futures_wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from types import TracebackType
+from importlib import import_module
+from multiprocessing.connection import Pipe, wait
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
+from das.engine import server
 from das.engine.tasks import (
     AGAIN,
     Answer,
@@ -22,11 +30,296 @@ from das.engine.tasks import (
     lost,
     outcome,
 )
-from das.engine.workers import WorkerSlot, load, processes
-from das.threads import one_thread
+from das.errors import DasError, UserError
+from das.model import core_dumps
+from das.threads import one_thread, stay_in_one_thread
+
+# Worker processes of this process. They start before anything is measured, and end when it ends,
+# for any reason.
+#
+# A worker is not forked from this process, so it has never had the truth in its memory. On Linux it
+# is forked from a server that has only code (:mod:`das.engine.server`). Elsewhere, where system
+# libraries do not allow forks, it starts as a fresh process.
+#
+# Either way a worker imports the main module of the program again, under the name ``__mp_main__``. A
+# script that runs at import would begin everything there a second time.
+
+if sys.platform == "linux":
+    from multiprocessing.context import ForkServerContext as StartContext
+    from multiprocessing.context import ForkServerProcess as StartProcess
+else:
+    from multiprocessing.context import SpawnContext as StartContext
+    from multiprocessing.context import SpawnProcess as StartProcess
+
+Given = TypeVar("Given")
+
+_NAME = "worker of das"
+_TRIES = 3
+_REMEDY = 'in a script, put what you run under `if __name__ == "__main__":`'
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Defers signals to the end of the block. If a start were cut short, nobody would know the new
+    process and end it. It would look for semaphores of a parent that is gone, and print a
+    traceback. (Blocking signals is not an option: a server that starts in the block would have them
+    blocked forever.)"""
+    if threading.current_thread() is not threading.main_thread():  # no other thread gets signals
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    ours = {
+        n: handler for n, handler in before.items() if callable(handler)
+    }  # others are the system's to answer, at once
+    for n in ours:
+        signal.signal(n, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        for n, handler in ours.items():
+            signal.signal(n, handler)
+        for number, frame in came[:1]:
+            ours[signal.Signals(number)](number, frame)
+
+
+class _Worker(StartProcess):
+    """A process that is known by its name even while it imports the main module."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.name = _NAME
+
+    def start(self) -> None:
+        """Start the process. If the program was read from standard input, its main module has no
+        file and nothing to import.
+        """
+        main = sys.modules["__main__"]
+        path = getattr(main, "__file__", None)
+        if path is None or os.path.exists(path):
+            self._started()
+            return
+        del main.__file__
+        try:
+            self._started()
+        finally:
+            main.__file__ = path
+
+    def _started(self) -> None:
+        """A server that was killed is started again."""
+        for left in reversed(range(_TRIES)):
+            try:
+                with _whole():
+                    super().start()
+                break
+            except (EOFError, ConnectionError):
+                if not left:
+                    raise
+
+    if sys.platform == "linux":
+        _Popen = staticmethod(server.Popen)
+
+
+def refuse_within_import() -> None:
+    """Ends a process that multiprocessing has started and that is still importing the main module.
+    The program that started it is already running this code, and nothing must be read or measured a
+    second time.
+
+    The check uses the mark by which multiprocessing itself refuses to start processes there. A
+    worker of ours ends quietly, because the pool that waits for it reports the error
+    (:func:`processes`).
+
+    Raises:
+        UserError: in a process of another pool.
+    """
+    here = multiprocessing.current_process()
+    if not getattr(here, "_inheriting", False):
+        return
+    if here.name == _NAME:
+        sys.exit(UserError.exit_code)
+    raise UserError(
+        "this is a worker process that imports the main script, and the script would run everything"
+        " again",
+        where="multiprocessing",
+        remedy=_REMEDY,
+    )
+
+
+@contextmanager
+def processes(workers: int) -> Iterator[Executor]:
+    """A pool of ``workers`` processes, after a test that a process can start. If the block raises
+    an exception, the pool ends at once, and unfinished work is given up.
+
+    Raises:
+        UserError: processes end before they begin.
+        DasError: something outside ended a process.
+    """
+    context = _Context()
+    pool = context.pool(workers)
+    try:
+        _prove(pool)
+        try:
+            yield pool
+        except BrokenProcessPool:
+            raise DasError(
+                "a worker process was ended in the midst of its work, perhaps for want of memory",
+                where=f"{workers} workers",
+                remedy="use fewer workers",
+            ) from None
+    except BaseException:
+        context.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _prove(pool: Executor) -> None:
+    """Wait until a worker of a new pool has begun. Raises :class:`UserError` if it does not."""
+    try:
+        pool.submit(_nothing).result()
+    except (BrokenProcessPool, EOFError, ConnectionError):
+        raise UserError(
+            "the worker processes ended before they began",
+            where="workers",
+            remedy=(
+                f"{_REMEDY}, so that workers can import it without running it; or use one worker"
+            ),
+        ) from None
+
+
+class WorkerSlot:
+    """One worker process, which can be lost without the others."""
+
+    def __init__(self) -> None:
+        self._context = _Context()
+        self._pool = self._context.pool(1)
+
+    def prove(self) -> None:
+        """Raises :class:`UserError` where the process cannot be started."""
+        try:
+            _prove(self._pool)
+        except BaseException:
+            self.leave()
+            raise
+
+    def submit(self, work: Callable[..., Given], *args: object) -> Future[Given] | None:
+        """Submit a call; ``None`` if the process has ended."""
+        try:
+            return self._pool.submit(work, *args)
+        except BrokenProcessPool:
+            return None
+
+    def lost(self) -> str:
+        """Leave the pool of a process that has ended, and say in words how it ended.
+
+        The pool's own thread also asks for the exit status, and the system gives it only once: a
+        second caller at the same time gets 255. So this asks after the pool's thread has ended."""
+        self._pool.shutdown(cancel_futures=True)
+        codes = [p.exitcode for p in self._context.made if p.exitcode]
+        if not codes:
+            return "it ended"
+        return f"signal {-codes[0]}" if codes[0] < 0 else f"exit code {codes[0]}"
+
+    def leave(self) -> None:
+        """End the process, even if it is working, and wait for its end."""
+        self._context.terminate()
+        self._pool.shutdown(cancel_futures=True)
+
+
+class Semaphore:
+    """A semaphore without a name: a pipe that holds a byte for each time that it can be acquired. A
+    named one would be a file that everybody sees, and that stays behind when its process is killed.
+    """
+
+    def __init__(self, number: int = 1) -> None:
+        self._given, self._free = Pipe(duplex=False)
+        os.set_blocking(self._given.fileno(), False)  # two may wait for one byte
+        for _ in range(number):
+            self.release()
+
+    def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
+        """Whether it was acquired, within ``timeout`` seconds."""
+        while True:
+            try:
+                os.read(self._given.fileno(), 1)
+                return True
+            except BlockingIOError:
+                if not block or not wait([self._given], timeout):
+                    return False
+
+    @property
+    def _semlock(self) -> Semaphore:  # where a queue of multiprocessing looks whether it is full
+        return self
+
+    def _is_zero(self) -> bool:
+        return not wait([self._given], 0)
+
+    def release(self) -> None:
+        os.write(self._free.fileno(), b".")
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class _Context(StartContext):
+    """Starts workers, and keeps a list of them."""
+
+    Lock = BoundedSemaphore = staticmethod(Semaphore)  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[_Worker] = []
+
+    def pool(self, workers: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            workers, mp_context=self, initializer=_begin, initargs=(dict(os.environ),)
+        )
+
+    def Process(self, *args: Any, **kwargs: Any) -> _Worker:  # type: ignore[override]
+        self.made.append(_Worker(*args, **kwargs))
+        return self.made[-1]
+
+    def terminate(self) -> None:
+        for process in self.made:
+            if process.is_alive():
+                process.terminate()
+
+
+def load() -> None:
+    """Load the libraries that have threads, because only loaded libraries can be limited."""
+    for library in ("numpy", "scipy.linalg"):
+        import_module(library)
+
+
+def _begin(environment: Mapping[str, str]) -> None:
+    """Prepare a worker: no core dump, because its tasks can read the truth and the key; the
+    parent's environment; one thread for each library. It ignores Ctrl-C, which the parent handles.
+    It ends when the parent or the server ends."""
+    core_dumps.forbid()
+    server.end_with_it()
+    server.put(environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    load()
+    stay_in_one_thread()
+
+
+def _end_with_parent() -> None:
+    """The sentinel is a pipe that the system closes when the parent ends, killed or not."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _nothing() -> None:
+    """A task without work, to test a new pool."""
+
 
 Item = TypeVar("Item")
-Given = TypeVar("Given")
 
 
 class InProcess(Executor):
@@ -44,7 +337,7 @@ class InProcess(Executor):
 
 @contextmanager
 def executor(workers: int) -> Iterator[Executor]:
-    """This process for one worker, otherwise separate processes (:mod:`das.engine.workers`)."""
+    """This process for one worker, otherwise separate processes (:mod:`das.engine.local`)."""
     if workers <= 1:
         _load_what_work_needs()
         yield InProcess()
@@ -128,7 +421,7 @@ class LocalEngine:
                 else:
                     under_way[future] = waiting.popleft(), slot
             ready: list[tuple[Task, Answer | Fault]] = []
-            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+            for future in futures_wait(under_way, return_when=FIRST_COMPLETED).done:
                 task, slot = under_way.pop(future)
                 try:
                     ready.append((task, future.result()))

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.engine.enclosed import Conversation, received
-from das.estimate.outer import RefinedEstimates
-from das.estimate.outer_problem import OuterProblem, known_below
+from das.estimate.outer import OuterProblem, RefinedEstimates, known_below
 from das.estimate.upward import Upward
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
-from das.model.prior import SharesPrior
+from das.model.post_processing import SharesPrior
 from das.model.solution import Certificates
 from das.model.sparse_measurement import SparseSource, places
 from das.model.spine import Spine
@@ -141,3 +140,21 @@ def of_message(head: Mapping[str, Any], arrays: Arrays) -> RefinedEstimates:
         head["prior"] and SharesPrior(head["prior"], **named("prior")),
         by_kind=Histogram.of_arrays(named("kind")),
     )
+
+
+# What an upper tree and its subtrees tell each other: arrays by name, as one file holds them.
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A value whose fields are arrays. A field can be ``None``."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that are not ``None``, by their names."""
+        every = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: array for name, array in every.items() if array is not None}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The value from the arrays of ``to_arrays``."""
+        return cls(**arrays)

@@ -26,7 +26,7 @@ from das.model.constraint import Bounds
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
-from das.model.prior import HousingPrior
+from das.model.post_processing import HousingPrior
 from das.model.release import Release
 from das.model.schema import Schema
 from das.model.solution import Certificate, Certificates
@@ -57,7 +57,7 @@ def topdown(
     ``method`` estimates the families, such as :class:`das.estimate.passes.Passes`. Without a
     ``pool``, everything is done in this process. With ``housing_prior``, the lowest units are
     assumed to share their parent's persons roughly as they share its housing units
-    (:mod:`das.model.prior`). How roughly is estimated from the measurements, and the release says
+    (:mod:`das.model.post_processing`). How roughly is estimated from the measurements, and the release says
     it. ``housing_prior`` can also be a prior that was found before, for all trees that it serves
     (:func:`das.estimate.dispersion.prior_of`).
 
@@ -69,7 +69,7 @@ def topdown(
     for the levels below. A ``published`` parent is not repaired again
     (:mod:`das.rounding.failsafe`). A descent repairs the level at which it ends, if it knows totals
     below. If known totals are by several groups, an upper tree's ``spine`` and ``bounds`` must
-    reach down to the lowest level with them (:func:`das.geography.known.lowest_level_for`).
+    reach down to the lowest level with them (:func:`das.geography.invariants.lowest_level_for`).
     Otherwise no level below needs a repair.
 
     Raises:

@@ -1,4 +1,4 @@
-r"""The numbers of the working prior (:mod:`das.model.prior`), estimated from the noisy measurements
+r"""The numbers of the working prior (:mod:`das.model.post_processing`), estimated from the noisy measurements
 themselves.
 
 Let :math:`\hat x_c` be the least-squares estimate from a child's own measurements, on the household
@@ -37,18 +37,17 @@ from numpy.typing import NDArray
 
 from das.engine import in_order
 from das.errors import InputError
+from das.estimate.asking import Message
 from das.estimate.batch import families
 from das.estimate.family import Family
 from das.estimate.least_squares import MANY, normal_equations
-from das.estimate.message import Message
 from das.estimate.prior import Households, as_kinds, in_detail
-from das.model.constraint import Bounds
-from das.model.grouping import DETAILED
+from das.model.constraint import NO_LIMIT, Bounds
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
-from das.model.limits import NO_LIMIT
 from das.model.measurement import MeasurementSource
-from das.model.prior import Dispersion, HousingPrior, QuerySpreads
+from das.model.post_processing import Dispersion, HousingPrior, QuerySpreads
+from das.model.query import DETAILED
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import Universe

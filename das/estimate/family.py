@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from das.estimate.pooled import PooledSource
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
-from das.model.prior import HousingPrior
+from das.model.post_processing import HousingPrior
 from das.model.query import Query
 from das.model.schema import Schema
 

@@ -2,7 +2,7 @@ r"""The marginals that a plan measures well, estimated before the cells and then
 
 Non-negativity biases sums over cells that are mostly empty. The estimates of these cells are the
 positive parts of their noise, and they pull a marginal away from its measurement
-(:mod:`das.model.passes`). So a pass between the totals and everything else estimates the marginals
+(:mod:`das.model.post_processing`). So a pass between the totals and everything else estimates the marginals
 by themselves. A marginal is a query :math:`Q` that is measured at the level. :math:`M` are the sums
 over the coarsest product of groupings that separates all answers of all such queries and the groups
 of the bounds. For dwellings and voting age there are 16. Let the subtree of child :math:`c` give
@@ -25,10 +25,10 @@ if
 
 with :math:`C_c` given the total. In :math:`\operatorname{tr}_K` a cell counts by the probability
 that it is occupied, given the parent's count in it. Then at most 6 % of a standard error can be
-lost. (:mod:`das.model.passes` requires a factor of sixteen, over all cells.) The test is made child
+lost. (:mod:`das.model.post_processing` requires a factor of sixteen, over all cells.) The test is made child
 by child, from public variances and the published parent alone.
 
-Rounding also keeps the answers that are held (:mod:`das.rounding.prices`).
+Rounding also keeps the answers that are held (:mod:`das.rounding.controlled`).
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from das.estimate.asking import Message
 from das.estimate.contrasts import Contrasts
 from das.estimate.least_squares import LEAST_VARIANCE
-from das.estimate.message import Message
 from das.fold import only
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource

@@ -67,7 +67,7 @@ class LeastSquares:
     before, within ``tolerance``. ``certificate`` grows with each solve.
 
     Nothing is solved here: what is to be is asked for, so that many families can be solved together
-    (:mod:`das.estimate.joint_solving`)."""
+    (:mod:`das.estimate.batch`)."""
 
     family: Family
     tolerance: float = 0.1

@@ -25,7 +25,7 @@ areas of many units, without reading any measurement. Its standard errors are ne
 changes nothing in :math:`|\hat t - t| < k + 1/2`. So :math:`\mathrm{round}(\hat t) \pm k` with
 :math:`k = \lceil z s - 1/2 \rceil` has at least the coverage of :math:`\hat t \pm z s`.
 
-*The public range of the count* is from a to b (:mod:`das.model.count_range`). Let :math:`Px` be the
+*The public range of the count* is from a to b (:mod:`das.model.level_bounds`). Let :math:`Px` be the
 number in that range that is nearest to x. Then :math:`|P\hat t - t| \le |\hat t - t|`, because P
 moves no number away from a number in the range. So :math:`P\hat t \pm k`, cut at a and b, contains
 t whenever :math:`\hat t \pm k` does. It is never empty, and is a single number only if a = b or

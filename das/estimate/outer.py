@@ -3,7 +3,7 @@ integers of the pass before.
 
 With a million cells no family can be estimated at once, and none needs to be. Let :math:`F_0` be a
 query whose answers are exact in every unit (published counts, say). Let :math:`F_1, F_2, \dots` be
-the queries that the passes of a strategy freeze (:mod:`das.model.strategy`). Pass i knows each
+the queries that the passes of a strategy freeze (:mod:`das.model.plan`). Pass i knows each
 child's integers :math:`f_{i-1,c}` on the answers of :math:`F_{i-1}`, and the parent's integers p on
 the answers of :math:`F_i`. It solves
 
@@ -33,31 +33,32 @@ An only child is its parent. The root has no parent: its variables are all cells
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.engine import InProcess, Progress, Silent, in_order
 from das.estimate.fixed_counts import FixedCounts
-from das.estimate.pass_equations import EquationsInMaking, PassEquations
+from das.estimate.passes import EquationsInMaking, PassEquations
+from das.estimate.prior import SharedOut, scope, shares_prior
 from das.estimate.separable import SeparableFamily, solutions
-from das.estimate.shares import SharedOut, scope, shares_prior
-from das.estimate.upward import Upward
+from das.estimate.upward import FromBelow, Upward
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
-from das.model.prior import SharesPrior
+from das.model.plan import OuterPass
+from das.model.post_processing import SharesPrior
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate, Certificates, Solution
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
-from das.model.strategy import OuterPass
 from das.solve import LayeredGram, children_qp, round_children
-from das.solve.chain import Link
+from das.solve.network import Link
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -99,7 +100,7 @@ def refined(
     """Integer histograms of every level, root first, each the sum of the level below and with the
     sums that are ``fixed``. Of a subtree the levels below the upper tree alone: ``above`` are the
     upper tree's lowest level and its histogram by kind. With ``shares``, the lowest units are
-    assumed to have roughly their parent's shares of each sum (:mod:`das.estimate.shares`).
+    assumed to have roughly their parent's shares of each sum (:mod:`das.estimate.prior`).
 
     Raises :class:`das.errors.DasError` for what the ``source`` does not have, and
     :class:`InfeasibleError` where what is held fixed does not add up."""
@@ -388,3 +389,104 @@ class OuterStep(Frozen):
         value = np.zeros(asked.shape)
         value[child, at] = self.source.answers(self.level, query, start + child, answer[at])
         return value
+
+
+# The problem of the outer passes as a value: all that :func:`das.estimate.outer.refined` needs,
+# except measured answers.
+#
+# A tree that is not cut is one problem. Of a cut tree (:mod:`das.model.subtrees`) the upper tree is
+# one, and each subtree. A subtree tells the upper tree the sums of its answers
+# (:func:`known_below`). The upper tree also requests answers in subtrees, where a unit has one
+# child.
+
+#: Measurements of a subtree, by its number.
+OfSubtree = Callable[[int], Upward]
+
+
+@dataclass(frozen=True, eq=False)
+class FromSubtrees(Frozen):
+    """What the subtrees of a tree know about the upper tree's lowest units (:class:`FromBelow`).
+    ``home`` has the subtree of each of these, ``(units,)``."""
+
+    home: Ints
+    only: NDArray[np.bool_]
+    variance: Mapping[str, Floats]
+    sums: Mapping[str, Floats]
+
+    def members(self, subtree: int) -> Ints:
+        """The units that lie in a subtree, in its order."""
+        return np.flatnonzero(self.home == subtree)
+
+    def below(self, level: str, of: OfSubtree) -> FromBelow:
+        """The same, with answers for only children; ``level`` is that of their parents."""
+
+        def answers(query: str, units: Ints, cells: Ints) -> NDArray[Any]:
+            home, out = self.home[units], np.zeros(len(units))
+            for subtree in np.unique(home).tolist():
+                here = home == subtree
+                own = np.searchsorted(self.members(subtree), units[here])
+                out[here] = of(subtree).answers_of_only(level, query, own, cells[here])
+            return out
+
+        return FromBelow(self.only, self.variance, self.sums, answers)
+
+
+@dataclass(frozen=True, eq=False)
+class OuterProblem(Frozen):
+    """One tree, upper tree or subtree. ``most``: see :class:`Upward`. ``above``: of a subtree, the
+    upper tree's lowest level and its histogram by kind. ``from_subtrees``: of an upper tree.
+    ``shares``: whether the lowest level has the prior of shares."""
+
+    spine: Spine
+    schema: Schema
+    outer: tuple[OuterPass, ...]
+    fixed: FixedCounts
+    most: int = 0
+    above: tuple[str, Histogram] | None = None
+    shares: bool = False
+    from_subtrees: FromSubtrees | None = field(default=None, kw_only=True)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels to estimate."""
+        first = 0 if self.above is None else self.spine.index(self.above[0]) + 1
+        return self.spine.levels[first:]
+
+    def estimated(
+        self,
+        source: SparseSource,
+        pool: Executor | None = None,
+        progress: Progress | None = None,
+        of: OfSubtree | None = None,
+    ) -> RefinedEstimates:
+        """Raises as :func:`refined` does. A subtree requests again what the upper tree was told of
+        it, so that its own source has recorded that, too."""
+        told = None
+        if self.from_subtrees is not None and of is not None:
+            told = self.from_subtrees.below(self.spine.levels[-1], of)
+        upward = Upward(source, self.spine, self.most, told)
+        if self.above is not None:
+            known_below(upward, self.spine, self.above[0])
+        return refined(
+            upward,
+            self.spine,
+            self.schema,
+            self.outer,
+            self.fixed,
+            pool,
+            progress,
+            self.above,
+            self.shares,
+        )
+
+
+def known_below(upward: Upward, spine: Spine, level: str) -> dict[str, NDArray[Any]]:
+    """What a subtree knows about its units of ``level``, the lowest of the upper tree: arrays
+    ``only``, and ``variance:QUERY`` and ``sums:QUERY`` (:class:`FromBelow`)."""
+    below = spine.levels[spine.index(level) + 1]
+    queries = upward.queries(below)
+    return (
+        {"only": upward.only(level)}
+        | {f"variance:{q}": upward.variance_below(level, q) for q in queries}
+        | {f"sums:{q}": upward.sums_below(level, q) for q in queries if upward.sums_all(below, q)}
+    )

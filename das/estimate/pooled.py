@@ -16,7 +16,7 @@ measured only below the top is one more query of the top.
 subtree passes up the measurements of its part of the chain (:class:`DescendantMeasurements`). The
 upper tree, which has the top, adds them to its own, in the same order as in the whole tree.
 
-On an optimized spine a chain already has one measured unit (:mod:`das.model.chains`), so this
+On an optimized spine a chain already has one measured unit (:mod:`das.model.tabulation`), so this
 changes nothing. Full information does not need it: there an only child gives all its information to
 its parent (:mod:`das.estimate.information`)."""
 

@@ -78,7 +78,7 @@ class SeparableFamily(Frozen):
         return out
 
     def solution(self, x: Floats, gap: float) -> Solution:
-        """With the gap relative to what :mod:`das.solve.dual_gap` takes: the value of x, or how far
+        """With the gap relative to what :mod:`das.solve.dual` takes: the value of x, or how far
         it is from the measurements, if that is less."""
         able = self.known[:, self.group] > 0
         weight = self.weight[:, None]

@@ -15,7 +15,7 @@ from das.estimate.contrasts import Contrasts
 from das.estimate.estimator import Array, Estimator
 from das.estimate.information import Information
 from das.estimate.informed import FullInformationEstimator
-from das.estimate.unbiased import Unbiased, answers, descend, root
+from das.estimate.summed import Unbiased, answers, descend, root
 from das.fold import Tiers, down, up
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource

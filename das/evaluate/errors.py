@@ -4,19 +4,182 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import sqrt
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.evaluate.bias import FAMILIES, ClusterSums
-from das.evaluate.spread import Spread
-from das.evaluate.theory import Moments
-from das.model.closed import Closed
+from das.evaluate.comparison import FAMILIES, ClusterSums
 from das.model.error_rows import CLASSES, ErrorRow
+from das.model.frozen import Closed
+from das.model.mechanisms import Mechanism
+
+# Exact distributions of integer errors, added up batch by batch.
+#
+# Errors are integers, so a distribution is a list of distinct values with their counts, whatever the
+# number of errors: everything that is reported, quantiles too, is exact and needs no errors kept.
+
+#: A distribution over a range wider than this many values, and than the batch, is counted by
+#: sorting.
+WIDE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Spread(Closed):
+    """``count[i]`` errors of signed ``value[i]``; values increasing, counts > 0."""
+
+    value: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+    @staticmethod
+    def of(errors: NDArray[np.int64]) -> Spread:
+        """Count errors, in any shape."""
+        if errors.size == 0:
+            return NONE
+        errors = errors.ravel()
+        low, high = int(errors.min()), int(errors.max())
+        if high - low > max(WIDE, errors.size):
+            return Spread(*np.unique(errors, return_counts=True))
+        count = np.bincount(errors - low, minlength=high - low + 1)
+        value = np.flatnonzero(count)
+        return Spread(value + low, count[value])
+
+    @staticmethod
+    def repeated(error: int, times: int) -> Spread:
+        """The same error several times, or never."""
+        return Spread(np.array([error]), np.array([times])) if times else NONE
+
+    def merge(self, other: Spread) -> Spread:
+        """The errors of both."""
+        return Spread.merged([self, other])
+
+    @staticmethod
+    def merged(parts: Sequence[Spread]) -> Spread:
+        """The errors of all."""
+        return _collect(
+            np.concatenate([p.value for p in parts]), np.concatenate([p.count for p in parts])
+        )
+
+    def without(self, other: Spread) -> Spread:
+        """These errors less ``other``, which are among them."""
+        return _collect(
+            np.concatenate([self.value, other.value]), np.concatenate([self.count, -other.count])
+        )
+
+    @property
+    def n(self) -> int:
+        return int(self.count.sum())
+
+    @property
+    def l1(self) -> int:
+        """Sum of absolute errors."""
+        return int(np.abs(self.value) @ self.count)
+
+    @property
+    def mae(self) -> float:
+        return self.l1 / self.n
+
+    @property
+    def rmse(self) -> float:
+        return float(
+            np.sqrt(self.value.astype(np.float64) ** 2 @ self.count.astype(np.float64) / self.n)
+        )
+
+    @property
+    def bias(self) -> float:
+        """Mean of the signed error."""
+        return int(self.value @ self.count) / self.n
+
+    def quantiles(self, ps: Sequence[Fraction]) -> list[int]:
+        r"""The quantiles of the absolute error, of each p :math:`\min\{x : P[|e| \le x] \ge p\}`.
+
+        NumPy's ``inverted_cdf``: always an error that occurs; for an even number of errors the
+        median is the lower of the two in the middle."""
+        size, n = _collect(np.abs(self.value), self.count), self.n
+        ranks = [-(-p.numerator * n // p.denominator) for p in ps]
+        return [int(x) for x in size.value[np.searchsorted(np.cumsum(size.count), ranks)]]
+
+    @property
+    def largest(self) -> int:
+        return int(np.abs(self.value).max())
+
+
+def _collect(value: NDArray[np.int64], count: NDArray[np.int64]) -> Spread:
+    if not len(value):
+        return NONE
+    order = np.argsort(value, kind="stable")
+    value = value[order]
+    first = np.flatnonzero(np.append(True, value[1:] != value[:-1]))
+    total = np.add.reduceat(count[order], first)
+    return Spread(value[first[total > 0]], total[total > 0])
+
+
+NONE = Spread(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+# What the errors of noisy measurements must be: the moments of their noise.
+#
+# A published variance determines the noise of a mechanism (:mod:`das.model.mechanisms`), so units of
+# one query may have different ones.
+
+
+@dataclass(frozen=True)
+class Moments:
+    """E|X| and the variance of one answer's noise."""
+
+    mean_abs: float
+    variance: float
+
+    @property
+    def deviation_abs(self) -> float:
+        """The standard deviation of \\|X\\|. Divided by sqrt(n) it is that of a mean absolute error
+        of n answers.
+        """
+        return sqrt(max(0.0, self.variance - self.mean_abs**2))
+
+
+@lru_cache(maxsize=4096)
+def moments(mechanism: Mechanism, variance: float) -> Moments:
+    """The noise whose published variance is ``variance`` (finite, > 0).
+
+    >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
+    >>> m = moments(DISCRETE_GAUSSIAN, 25.0)
+    >>> round(m.mean_abs, 4), round(5 * sqrt(2 / 3.14159265), 4)
+    (3.9761, 3.9894)
+    """
+    return Moments(mechanism.mean_abs(variance), variance)
+
+
+def expected(mechanism: Mechanism, units: dict[float, int]) -> Moments:
+    """Over units of several variances (``units`` of each): the moments of an answer of a random one
+    of them.
+    """
+    n = sum(units.values())
+    each = [(moments(mechanism, v), k / n) for v, k in units.items()]
+    return Moments(sum(m.mean_abs * w for m, w in each), sum(m.variance * w for m, w in each))
+
+
+# What belongs together, of several parts.
+
+T = TypeVar("T")
+
+
+def grouped(values: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Those of the same key, in the order in which keys come first.
+
+    >>> grouped(["Block", "Tract", "Blocks"], lambda name: name[0])
+    [['Block', 'Blocks'], ['Tract']]
+    """
+    out: dict[Hashable, list[T]] = {}
+    for value in values:
+        out.setdefault(key(value), []).append(value)
+    return list(out.values())
+
 
 _QUANTILES = tuple(Fraction(p, 100) for p in (50, 90, 95, 99))
 
@@ -31,7 +194,7 @@ class Errors(Closed):
 
     ``families`` are sums over families of siblings, of each class and of all; ``parents`` is how
     many families there are. ``units`` are the same over units, and stay only while there are fewer
-    than :data:`das.evaluate.bias.FAMILIES` families."""
+    than :data:`das.evaluate.comparison.FAMILIES` families."""
 
     unit: int
     classes: tuple[Spread, ...]

@@ -13,9 +13,9 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from das.evaluate.grouped import grouped
-from das.model.closed import Closed
+from das.evaluate.errors import grouped
 from das.model.error_rows import ImpossibleRow
+from das.model.frozen import Closed
 from das.model.histogram import Histogram
 from das.model.universe import Universe
 

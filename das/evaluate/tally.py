@@ -7,11 +7,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from das.evaluate.bias import FAMILIES, ClusterSums
-from das.evaluate.errors import Errors
-from das.evaluate.spread import NONE, Spread
-from das.model.answers import SparseAnswers
+from das.evaluate.comparison import FAMILIES, ClusterSums
+from das.evaluate.errors import NONE, Errors, Spread
 from das.model.error_rows import CLASSES, FIRST
+from das.model.histogram import SparseAnswers
 
 Ints = NDArray[np.int64]
 _FIRST = np.array(FIRST)

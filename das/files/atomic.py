@@ -18,6 +18,7 @@ nothing. That holds for files; only one process at a time can write a folder."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -25,8 +26,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from io import RawIOBase
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 from uuid import uuid4
 
 #: From this many files on, all are written to disk at once.
@@ -272,3 +274,75 @@ def _to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# SHA-256 of a file, and of one that is written and not kept.
+
+#: The bytes of a file that are read at once.
+_PIECE = 1 << 20
+
+
+class _Hashing(RawIOBase):
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.sha256.update(data)
+        return memoryview(data).nbytes
+
+
+class HashingWriter:
+    """``file`` takes what is written; ``digest`` is of all of it.
+
+    >>> h = HashingWriter()
+    >>> h.file.write(b"abc")
+    3
+    >>> h.digest[:8]
+    'ba7816bf'
+    """
+
+    def __init__(self) -> None:
+        self._raw = _Hashing()
+        self.file = cast(IO[bytes], self._raw)
+
+    @property
+    def digest(self) -> str:
+        return self._raw.sha256.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    total = hashlib.sha256()
+    with open(path, "rb", buffering=0) as stream:
+        while piece := stream.read(_PIECE):
+            total.update(piece)
+    return total.hexdigest()
+
+
+# The files below a folder, without an object for each.
+
+
+def files_below(folder: Path) -> list[str]:
+    """The path of every file below a folder, from there, in the order of
+    ``sorted(folder.rglob("*"))``: by folders, then names. A link to a file counts. A link to a
+    folder is not followed, and a folder that cannot be read has no files.
+    """
+    return ["/".join(parts) for parts in sorted(_below(os.fspath(folder), ()))]
+
+
+def _below(folder: str, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    with suppress(PermissionError, FileNotFoundError, NotADirectoryError), os.scandir(folder) as it:
+        for entry in it:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _below(entry.path, (*above, entry.name))
+            elif _is_file(entry):
+                yield (*above, entry.name)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):  # a link in a circle
+        return entry.is_file()
+    return False

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from das.model.codes import Codes, characters, of_characters, text
+from das.model.names import Codes, characters, of_characters, text
 
 _MOST_BYTES = np.iinfo(np.int32).max
 _TOO_LONG = "codes of more than two gigabytes in one column"

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
-from das.model.states import STATES, State
+from das.model.names import STATES, State
 
 CENSUS = "https://www2.census.gov"
 IPUMS_1940 = "https://usa.ipums.org/usa/1940CensusDASTestData.shtml"

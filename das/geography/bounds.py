@@ -39,9 +39,17 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.constraint import MOST_GROUPS, JointTotals
+from das.model.constraint import (
+    MOST_GROUPS,
+    NO_LIMIT,
+    Ints,
+    JointTotals,
+    Keep,
+    Limits,
+    add_up,
+    pieces,
+)
 from das.model.level_bounds import LevelBounds
-from das.model.limits import NO_LIMIT, Ints, Keep, Limits, add_up, pieces
 from das.model.schema import Schema
 from das.model.spine import Spine
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.codes import Codes, characters, of_characters
+from das.model.names import Codes, characters, of_characters
 
 Ints = NDArray[np.int64]
 Layout = Literal["2020", "2010", "2022"]

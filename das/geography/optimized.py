@@ -6,7 +6,7 @@ The rule is exactly that of the production runs of 2020:
 * The blocks are those with a housing unit or a facility of group quarters, where the data say
   which.
 * Each state is split into two branches: the blocks in American Indian, Alaska Native and Native
-  Hawaiian areas (:mod:`das.geography.aian`), and all others. All its units are split in the same
+  Hawaiian areas (:mod:`das.geography.optimized`), and all others. All its units are split in the same
   way, down to the tracts, or to the level above the block groups.
 * A block's *key* is its off-spine entity, its area and its facilities. The entity is the county
   subdivision in states where these govern, outside of the areas; elsewhere it is the place. The
@@ -24,19 +24,137 @@ All steps work on arrays over the blocks, in one sort.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.geography import aian, runs
+from das.geography import runs
 from das.geography.geocodes import Geocodes
-from das.model.codes import Codes, of_characters
+from das.model.areas import Areas
 from das.model.measured_spine import FANOUT, MeasuredSpine
+from das.model.names import Codes, characters, of_characters, text
 from das.model.records import Blocks
 from das.model.spine import Spine
+
+# Which American Indian, Alaska Native and Native Hawaiian areas have a branch of the optimized
+# spine of their own.
+#
+# By the census code of the area (AIANNHCE), as in the production runs of 2020
+# (``AIANNHCE_ranges.csv``): legal areas and the statistical areas of Oklahoma and Alaska do, tribal
+# designated and state designated statistical areas do not.
+
+#: First and last code of each category, and whether its areas are in the branch.
+CATEGORIES = (
+    (b"0001", b"4799", True),  # federally recognised reservation or trust land
+    (b"4800", b"4989", True),  # joint use
+    (b"5000", b"5499", True),  # Hawaiian home land
+    (b"5500", b"5899", True),  # Oklahoma tribal statistical area
+    (b"5900", b"5999", True),  # joint use of these
+    (b"6000", b"7999", True),  # Alaska native village statistical area
+    (b"8000", b"8999", False),  # tribal designated statistical area
+    (b"9000", b"9499", True),  # state-recognised reservation
+    (b"9500", b"9998", False),  # state designated tribal statistical area
+    (b"9999", b"9999", False),  # none
+)
+NONE = b"9999"
+
+
+def branches(codes: Codes, blocks: Codes) -> NDArray[np.bool_]:
+    """Whether each block is in an area of the branch. ``codes`` are those of the areas, blank or
+    all nines where there is none; ``blocks`` those of the blocks.
+
+    Raises :class:`InputError` for a code without a category, with the block: no code is from 4990
+    to 4999."""
+    found, at = np.unique(codes, return_inverse=True)
+    given = np.where(np.strings.strip(found) == b"", NONE, found)
+    low, high = (np.array([c[i] for c in CATEGORIES]) for i in (0, 1))
+    category = np.maximum(np.searchsorted(low, given, side="right") - 1, 0)
+    digits = characters(given)
+    sound = (
+        (low[category] <= given)
+        & (given <= high[category])
+        & (np.strings.str_len(given) == len(NONE))
+    )
+    sound &= ((digits == 0) | ((digits >= ord("0")) & (digits <= ord("9")))).all(axis=1)
+    if not sound.all():
+        block = int(np.flatnonzero(~sound[at])[0])
+        odd, home = text(codes[block : block + 1])[0], text(blocks[block : block + 1])[0]
+        more = int((~sound[at]).sum()) - 1
+        others = f" (and {more:,} more blocks have such a code)" if more else ""
+        raise InputError(
+            f"block {home} lies in American Indian area {str(odd)!r}, which is no code of"
+            f" one{others}",
+            where="geography.spine",
+            remedy=(
+                "areas have four digits, 0001 to 4989 or 5000 to 9998, and blocks outside of them"
+                " 9999"
+            ),
+        )
+    return np.array([c[2] for c in CATEGORIES])[category][at]
+
+
+# Areas that block groups of an optimised spine keep apart: codes of each block, by the names of
+# the areas.
+
+
+def of(
+    names: Sequence[str],
+    blocks: Blocks,
+    spine: Spine,
+    unit: NDArray[np.int64],
+    lists: Mapping[str, Areas],
+) -> dict[str, Codes]:
+    """The code of each block ``(blocks,)`` by target: that of a level of the tabulation ``spine``,
+    a geographic field of the input, or one of the ``lists`` of blocks. ``unit`` ``(blocks,)`` is
+    the lowest unit of each block on ``spine``.
+
+    Raises :class:`InputError` for a name that is none of these.
+    """
+    out = {}
+    for name in names:
+        if name in lists:
+            out[name] = listed(lists[name], spine.units(spine.levels[-1]))[unit]
+        elif name in spine.levels:
+            out[name] = spine.codes[spine.index(name)][spine.up(spine.levels[-1], name)[unit]]
+        elif name in blocks.fields:
+            out[name] = blocks.fields[name]
+        else:
+            raise unknown(name, dict.fromkeys([*spine.levels[1:-1], *blocks.fields]))
+    return out
+
+
+def unknown(name: str, known: Iterable[str]) -> InputError:
+    """That no field of the input has the name of a target."""
+    return InputError(
+        f"the input has no geographic field {name!r}",
+        where="geography.targets",
+        remedy=f"name some of {', '.join(known)}, or the file of a list of blocks",
+    )
+
+
+def listed(areas: Areas, units: int) -> Codes:
+    """A code for the areas that contain each lowest unit: two units have the same code if they are
+    in the same areas. Codes of several areas are joined by the unit separator of ASCII; the code is
+    empty where there is no area.
+
+    >>> listed(Areas("Ward", ["a", "b"], np.array([1, 0, 0]), np.array([0, 0, 1])), 3).tolist()
+    [b'a\\x1fb', b'a', b'']
+    """
+    order = np.lexsort((areas.codes[areas.area], areas.unit))
+    unit, code = areas.unit[order], areas.codes[areas.area[order]]
+    rank = np.arange(len(unit)) - np.searchsorted(unit, unit)
+    out = np.zeros(units, dtype="S1")
+    for turn in range(int(rank.max()) + 1):
+        here = rank == turn
+        sign = b"\x1f" if turn else b""
+        more = np.zeros(units, dtype=f"S{code.dtype.itemsize + len(sign)}")
+        more[unit[here]] = np.strings.add(sign, code[here])
+        out = np.strings.add(out, more)
+    return out
+
 
 Ints = NDArray[np.int64]
 
@@ -92,10 +210,10 @@ def measured_spine(
     kept, state = _universe(blocks, rule), spine.index("State")
     unit = unit[kept]
     code = spine.codes[-1][unit]
-    area = _field(blocks, "AIAN", aian.NONE)[kept]
-    branch = aian.branches(area, code)
+    area = _field(blocks, "AIAN", NONE)[kept]
+    branch = branches(area, code)
     upper_tree = [spine.up(spine.levels[-1], level)[unit] for level in spine.levels[:-2]]
-    key = [np.where(branch, area, aian.NONE)]
+    key = [np.where(branch, area, NONE)]
     if rule.entities:
         key.insert(0, _entity(blocks, kept, spine.codes[state][upper_tree[state]], branch))
     if facilities and rule.facilities and blocks.structures is not None:

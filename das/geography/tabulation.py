@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError, SpecError
-from das.model.codes import Codes, encoded
-from das.model.names import blank
-from das.model.nesting import nested
+from das.model.names import Codes, blank, encoded
 from das.model.records import Blocks
-from das.model.spine import Spine
+from das.model.spine import Spine, nested
 
 
 def spine(

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.codes import Codes, encoded
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
-from das.model.names import Names, blank
+from das.model.names import Codes, Names, blank, encoded
 from das.model.spine import Spine
 
 
@@ -246,3 +245,40 @@ def off_spine(
 def _none(codes: Codes) -> NDArray[np.bool_]:
     """Blank, or all nines."""
     return np.asarray(np.strings.strip(codes, b"9 ") == b"")
+
+
+# Counts of areas as rows: what a person reads, and what files hold.
+
+#: What may be missing, or a fraction.
+NUMBERS = ("lower", "upper", "rmse", "bias", "other_side", "estimate", "standard_error")
+
+
+@dataclass(frozen=True)
+class AreaRow:
+    """One statistic of one area, or of all together, whose ``area`` is empty. ``blocks`` are its
+    lowest units; ``value`` is published.
+
+    From replicates of the release, where it has any: ``lower`` to ``upper`` the interval of the
+    published value, ``rmse`` and ``bias`` its error; of a share, ``other_side`` how often a rerun
+    would find it on the other side of one half.
+
+    From all measurements, of a count: ``estimate`` without bias, its ``standard_error``, and
+    ``estimate_low`` to ``estimate_high`` the interval about it, not cut off at zero; missing where
+    nothing measured at the lowest level tells the count."""
+
+    area: str
+    name: str
+    blocks: int
+    universe: str
+    field: str
+    label: str
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+    rmse: float | None = None
+    bias: float | None = None
+    other_side: float | None = None
+    estimate: float | None = None
+    standard_error: float | None = None
+    estimate_low: int | None = None
+    estimate_high: int | None = None

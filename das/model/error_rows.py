@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from das.model.closed import Closed
+from das.model.frozen import Closed
 
 #: Classes of the true count: their names, and the first count of each.
 CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")

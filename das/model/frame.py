@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.codes import text
+from das.model.names import text
 
 #: A pandas, polars or Arrow table, or a mapping of columns.
 Frame = Any
@@ -38,7 +38,7 @@ def names(frame: Frame, where: str) -> list[str]:
 
 
 def column(frame: Frame, name: str, where: str) -> NDArray[Any]:
-    """One column, ``(rows,)``, in the dtype that it has; bytes, as :mod:`das.model.codes` has them,
+    """One column, ``(rows,)``, in the dtype that it has; bytes, as :mod:`das.model.names` has them,
     as text.
     """
     known = names(frame, where)

@@ -8,7 +8,7 @@ and nowhere else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,15 +17,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model import chains
+from das.model import tabulation
 from das.model.budget import ALL, UnitPath
-from das.model.codes import characters
-from das.model.cover import NOWHERE
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
+from das.model.names import characters
 from das.model.spine import Spine
 
+# Places as the fewest units of a tree that make them up.
+
 Ints = NDArray[np.int64]
+#: The place of units that lie in none, or in several.
+NOWHERE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Cover(Frozen):
+    """Unit ``unit[i]`` of level number ``depth[i]`` lies in place ``place[i]``, as does nothing
+    above it that counts. In the order of the places; each place is the disjoint union of its
+    units."""
+
+    place: Ints
+    depth: Ints
+    unit: Ints
+
+    @staticmethod
+    def of(
+        spine: Spine, home: Ints, counts: Callable[[str], NDArray[np.bool_]] | None = None
+    ) -> Cover:
+        """``home`` ``(lowest units,)``: the place that each lies in, or :data:`NOWHERE`. One pass
+        up the tree: a unit lies in a place if all its children do. ``counts``: by level, which
+        units can be taken, such as those that are measured, ``(units,)``; the lowest ones always
+        can. Without it all can."""
+        homes = [np.asarray(home, dtype=np.int64)]
+        for depth in range(len(spine) - 1, 0, -1):
+            starts = spine.children(spine.levels[depth])[:-1]
+            low, high = np.minimum.reduceat(homes[0], starts), np.maximum.reduceat(homes[0], starts)
+            homes.insert(0, np.where(low == high, low, NOWHERE))
+        parts, taken = [], np.zeros(1, dtype=bool)
+        for depth, (here, parent) in enumerate(zip(homes, spine.parent, strict=True)):
+            above = taken[parent]
+            whole = (here >= 0) & ~above
+            if counts is not None and depth + 1 < len(spine):
+                whole &= counts(spine.levels[depth])
+            unit, taken = np.flatnonzero(whole), whole | above
+            parts.append((here[unit], np.full(len(unit), depth), unit))
+        place, level, unit = (np.concatenate(x) for x in zip(*parts, strict=True))
+        order = np.argsort(place, kind="stable")
+        return Cover(place[order], level[order], unit[order])
+
+    def some(self, places: Ints) -> Cover:
+        """The cover of some places, renumbered in the given order."""
+        first, last = (np.searchsorted(self.place, places, side) for side in ("left", "right"))
+        count = last - first
+        here = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+        number = np.repeat(np.arange(len(places)), count)
+        return Cover(number, self.depth[here], self.unit[here])
+
+    def first(self, places: int) -> tuple[Ints, Ints]:
+        """The level and the number of the first unit of each of ``places`` places, ``(places,)``
+        each; -1 for a place without units."""
+        there, at = np.unique(self.place, return_index=True)
+        depth, unit = np.full(places, NOWHERE), np.full(places, NOWHERE)
+        depth[there], unit[there] = self.depth[at], self.unit[at]
+        return depth, unit
+
 
 #: The fan-out of production: of n blocks of a tract that lie in the same areas at most isqrt(n) +
 #: FANOUT + 1 are in one block group of an optimised spine.
@@ -37,7 +93,7 @@ class MeasuredSpine(Frozen):
     """``spine`` is the tree. ``place`` ``(lowest units,)``: of each of its lowest units the number
     of the lowest unit of the published spine that it is. ``last`` has for each level, root first,
     an array ``(units,)``: a unit at depth i is measured with the shares of the levels i to
-    ``last``, and with none where that is -1 (:mod:`das.model.chains`); or it is empty, and all
+    ``last``, and with none where that is -1 (:mod:`das.model.tabulation`); or it is empty, and all
     units of a level are measured alike. ``shares``: false where nobody says with which shares, of
     another publisher's measurements: then ``last`` is the unit's own depth, or less.
     ``regrouped``: whether a tree that is measured alike is not the published spine."""
@@ -166,18 +222,19 @@ class MeasuredSpine(Frozen):
             return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
         if not self.shares:
             both = {
-                chains.MEASURED: self.last[depth] == depth,
-                chains.UNMEASURED: self.last[depth] != depth,
+                tabulation.MEASURED: self.last[depth] == depth,
+                tabulation.UNMEASURED: self.last[depth] != depth,
             }
             return {name: units for name, units in both.items() if units.any()}
         found = sorted(np.unique(self.last[depth]).tolist(), key=lambda end: (end < depth, end))
         return {
-            chains.name(self.level_names(), depth, end): self.last[depth] == end for end in found
+            tabulation.name(self.level_names(), depth, end): self.last[depth] == end
+            for end in found
         }
 
     def home_units(self, level: str, published: Spine) -> Ints:
         """The published unit of a level that each unit of the tree's lies in, ``(units,)``;
-        :data:`das.model.cover.NOWHERE` where it lies in several."""
+        :data:`das.model.measured_spine.NOWHERE` where it lies in several."""
         if self.is_published:
             return np.arange(published.units(level))
         below = self.spine.up(self.spine.levels[-1], level)
@@ -221,7 +278,7 @@ class MeasuredSpine(Frozen):
             sizes = {
                 name: int(where.sum())
                 for name, where in self.classes(level).items()
-                if name != chains.UNMEASURED
+                if name != tabulation.UNMEASURED
             }
             out += [(level, max(sizes, key=sizes.__getitem__))] if sizes else []
         return tuple(out)
@@ -267,7 +324,7 @@ class MeasuredSpine(Frozen):
             axis=1,
         )
         return tuple(
-            (chains.path(levels, row), n)
+            (tabulation.path(levels, row), n)
             for row, n in zip(rows.tolist(), counts.tolist(), strict=True)
         )
 
@@ -345,3 +402,31 @@ def _alike(codes: NDArray[np.bytes_]) -> bool:
     if (many[1:] < many[:-1]).any():
         many = np.sort(many)
     return bool((many[np.minimum(np.searchsorted(many, few), len(many) - 1)] == few).any())
+
+
+# What a plan and its account need from a measured tree: its classes of units, not the units.
+
+
+@dataclass(frozen=True, eq=False)
+class UnitClasses(Frozen):
+    """``units``: how many units of each class each level has. ``places_on``: how many lowest units
+    there are on each path; ``usual``: of each level that has measured units the class that most of
+    them have; ``split``: the levels at which two units may be parts of one place
+    (:class:`das.model.measured_spine.MeasuredSpine` has them all)."""
+
+    units: Mapping[str, Mapping[str, int]]
+    places_on: Mapping[UnitPath, int]
+    usual: UnitPath
+    split: tuple[str, ...]
+
+    @staticmethod
+    def of(tree: MeasuredSpine) -> UnitClasses:
+        units = {
+            level: {name: int(here.sum()) for name, here in tree.classes(level).items()}
+            for level in tree.spine.levels
+        }
+        return UnitClasses(units, dict(tree.places_on), tree.usual, tree.split)
+
+    @property
+    def paths(self) -> tuple[UnitPath, ...]:
+        return tuple(self.places_on)

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.closed import Closed
-from das.model.codes import Codes, encoded
 from das.model.confidential import Confidential
-from das.model.frozen import Frozen
-from das.model.names import Names
+from das.model.frozen import Closed, Frozen
+from das.model.names import Codes, Names, encoded
 from das.model.schema import Schema
 from das.model.source import Source
 
@@ -23,7 +21,7 @@ class Blocks(Closed, Frozen):
     """The places of the lowest level, with what is public about them.
 
     ``fields`` maps a geographic field (``State``, ``County``, ..., ``Block``) to the code of each
-    block, bytes of shape ``(blocks,)`` (:mod:`das.model.codes`; texts that are given are made so);
+    block, bytes of shape ``(blocks,)`` (:mod:`das.model.names`; texts that are given are made so);
     codes of nested fields are complete (a county's begins with its state's). ``structures`` has
     shape ``(blocks, dwelling levels)``: housing units (vacant ones too) in column 0, group-quarters
     facilities by type in the others; ``None`` where the data do not say. ``names`` are those of

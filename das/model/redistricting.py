@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from das.model.attribute import Attribute
-from das.model.grouping import Grouping
-from das.model.schema import RACES, Schema
+from das.model.query import Grouping
+from das.model.schema import RACES, Attribute, Schema
 
 #: The 63 combinations of one to six races: by number of races, then lexicographic over ``RACES``.
 CENRACE = tuple("+".join(c) for n in range(1, 7) for c in combinations(RACES, n))

@@ -35,13 +35,11 @@ from typing import Protocol
 import numpy as np
 
 from das.model.budget import PlannedMeasurement
-from das.model.kinds import RecordKind
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, UnitClasses
 from das.model.plan import Plan
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.unit_classes import UnitClasses
-from das.model.universe import Planned
+from das.model.universe import Planned, RecordKind
 
 
 @dataclass(frozen=True)

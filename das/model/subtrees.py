@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.cover import NOWHERE
 from das.model.frozen import Frozen
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import NOWHERE, MeasuredSpine
 from das.model.spine import Spine
 
 Ints = NDArray[np.int64]

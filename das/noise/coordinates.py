@@ -4,7 +4,7 @@ A schema with a million cells has more answers than anybody can draw, keep or pu
 never looks at most of them. Here a level's noise is a function of a key, and its values are
 computed only on request.
 
-**Construction.** A stream (:class:`das.noise.label.CoordinateLabel`) covers one query and the units
+**Construction.** A stream (:class:`das.noise.entropy.CoordinateLabel`) covers one query and the units
 of one chunk. Its key is :math:`K_\ell = \mathrm{HMAC\text{-}SHA256}_K(\texttt{coordinates},
 \ell)`. Its blocks are :math:`B(a, b) = \mathrm{AES\text{-}256}_{K_\ell}(a, b)`, 16 bytes for each
 pair of 64-bit integers (:class:`das.noise.entropy.CipherBlocks`). Coordinate :math:`i`, which is
@@ -69,7 +69,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.closed import Closed
+from das.model.frozen import Closed
 from das.noise.entropy import CipherBlocks, Entropy
 from das.noise.samplers import Sampler
 

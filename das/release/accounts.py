@@ -12,7 +12,8 @@ from math import isqrt
 from pathlib import Path
 from typing import Any
 
-from das.accounting import codec, source_list
+from das.accounting import codec
+from das.accounting import sources as source_list
 from das.accounting.document import NAME, Line, Statement
 from das.accounting.draws import Differing, record
 from das.accounting.guarantee import cost
@@ -22,8 +23,7 @@ from das.accounting.statement import Terms
 from das.errors import SpecError, UserError
 from das.files.run.run_directory import read_text, release_of
 from das.model.budget import Neighbours, PlannedMeasurement
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import MECHANISMS
+from das.model.mechanisms import MECHANISMS, Mechanism
 from das.model.not_private import Private
 from das.release import verify as verification
 from das.release.publications import Specified, publication, publication_of
@@ -97,7 +97,7 @@ class SourceReader:
         except (ValueError, RecursionError) as error:
             raise SpecError(f"this is no JSON: {error}", where=path, remedy=_FORMATS) from None
         stated = value.get("format") if isinstance(value, dict) else None
-        if stated == source_list.FORMAT:
+        if stated == source_list.SOURCES_FORMAT:
             found = source_list.of(value, path)
             return GivenSources(tuple(s.source(self._relations) for s in found.sources), found.says)
         if str(stated).startswith("das-privacy-statement/"):
@@ -158,7 +158,7 @@ class SourceReader:
                 "this statement has no account: its noise came from another publisher",
                 where=path,
                 remedy=f"say what that publisher states in a list of sources"
-                f" ({source_list.FORMAT})",
+                f" ({source_list.SOURCES_FORMAT})",
             )
         universes = [u for u in said.totals if u != "total"]
         title = "a privacy statement without its release"
@@ -198,7 +198,9 @@ class SourceReader:
 
 #: What happens to one record between these neighbors.
 _NEIGHBOURS = {ADDED: Neighbours.UNBOUNDED, REPLACED: Neighbours.BOUNDED}
-_FORMATS = f"give a privacy.json, or a list of sources with the format {source_list.FORMAT!r}"
+_FORMATS = (
+    f"give a privacy.json, or a list of sources with the format {source_list.SOURCES_FORMAT!r}"
+)
 #: How a statement of the S-DHC says who its neighbors are.
 _OF_AN_ADDRESS = (
     "Between any data sets with one record of a person added or removed, and the unit record",

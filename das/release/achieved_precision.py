@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from das.design import trees
-from das.design.choices import Choices, LevelQuery
-from das.design.model import Estimand
+from das.design.model import Choices, Estimand, LevelQuery
 from das.design.target_set import redundant
 from das.errors import UserError
 from das.estimate.contrasts import Contrasts

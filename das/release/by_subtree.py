@@ -35,27 +35,135 @@ from das.estimate.estimator import Estimator
 from das.estimate.information import Information
 from das.estimate.passes import Passes
 from das.estimate.pooled import DescendantMeasurements, PooledSource
-from das.estimate.unbiased import Unbiased
+from das.estimate.summed import Unbiased
 from das.estimate.upward_pass import SubtreeEstimates, upward_pass
 from das.files import atomic, messages
 from das.files.messages import named, parted
 from das.files.microdata import reading as microdata_reading
 from das.files.microdata import writing as microdata
-from das.files.release.table_columns import LineColumns
-from das.files.run import made
-from das.geography.known import Invariants
+from das.files.release import tables as table_columns
+from das.files.release.tables import LineColumns
+from das.files.run import task_store
+from das.geography.invariants import Invariants
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
-from das.model.prior import HousingPrior
+from das.model.post_processing import HousingPrior
 from das.model.release import Release
+from das.model.solution import Certificates
 from das.model.spine import places
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease, open_part
 from das.release.post import on_published, structures, write_estimates
-from das.release.residuals import residual_sums
-from das.release.subtree_merge import _write_lines
-from das.release.subtree_prior import stored_prior
+from das.release.prior_document import stored_prior
+from das.release.residuals import ResidualSums, merged, residual_sums
 from das.release.work_files import Messages, WorkFiles, subtrees_of
+
+# What the subtrees of a release have made, put together: whole files, sums, certificates.
+#
+# Nothing here can see the truth.
+
+
+def _write_lines(
+    work: WorkFiles,
+    opened: OpenedRelease,
+    u: Universe,
+    histograms: Mapping[str, Histogram],
+    part: int,
+) -> None:
+    """The lines of a part in its tables."""
+    every = tables.of(u, opened.assigned(u.name))
+    for level in opened.levels:
+        columns = LineColumns.read(work.columns(), level)
+        for table in every:
+            table_columns.write_columns(
+                work.rows(table.name, level, part),
+                table,
+                opened.spine,
+                level,
+                columns,
+                histograms[level],
+                opened.after.private,
+            )
+
+
+def sums(work: WorkFiles, opened: OpenedRelease, u: Universe) -> dict[str, Histogram]:
+    """Published counts of the upper tree's levels: the sums of those of the subtrees."""
+    level, subtrees = opened.cut.level, range(1, len(opened.cut) + 1)
+    parts = [Histogram.of_arrays(parted(messages.read(work.sums(i)), u.name)) for i in subtrees]
+    return Histogram.concatenate(parts).upward(opened.spine.truncated(level))
+
+
+def certificates(
+    answers: Sequence[Answer], upper_tree: Mapping[str, Release]
+) -> dict[str, dict[str, Certificates]]:
+    """The worst of each level, by universe."""
+    out = {name: dict(release.certificates) for name, release in upper_tree.items()}
+    for found in (f for answer in answers for subtree in answer["subtrees"] for f in subtree):
+        of_u = out[found["universe"]]
+        for level, c in found["certificates"].items():
+            of_u[level] = of_u.get(level, Certificates()).merge(Certificates.of(c))
+    return out
+
+
+def residuals(
+    opened: OpenedRelease, answers: Sequence[Answer], upper_tree: Mapping[str, Release]
+) -> list[ResidualSums]:
+    """The residuals of all parts, the upper tree first."""
+    own = [
+        r
+        for u in opened.after.universes
+        for r in residual_sums(
+            u, opened.source(u), {lv: upper_tree[u.name].histograms[lv] for lv in opened.levels}
+        )
+    ]
+    return merged(
+        [
+            *own,
+            *(
+                ResidualSums(**r)
+                for a in answers
+                for subtree in a["subtrees"]
+                for f in subtree
+                for r in f["residuals"]
+            ),
+        ]
+    )
+
+
+def merge(
+    work: WorkFiles,
+    opened: OpenedRelease,
+    published: Mapping[str, Mapping[str, Histogram]],
+    progress: Progress,
+) -> None:
+    """Join the parts of the published files into whole files and folders."""
+    after, subtrees = opened.after, range(1, len(opened.cut) + 1)
+    below = open_part(work.release, 1)
+    for u in after.universes:
+        folder = work.release / "microdata" / u.kind.folder
+        progress.stage(f"microdata: {u.name}", None)
+        microdata.publish_parts(
+            (work.microdata(u, i) for i in subtrees), folder, csv=after.csv, private=after.private
+        )
+        if not after.tables:
+            continue
+        progress.stage(f"tables: {u.name}", len(below.spine))
+        _write_lines(work, opened, u, published[u.name], 0)
+        every = tables.of(u, opened.assigned(u.name))
+        for level in below.spine.levels:
+            columns, numbers = (
+                LineColumns.read(work.columns(), level),
+                [0] if level in opened.levels else subtrees,
+            )
+            for table in every:
+                table_columns.join(
+                    work.release / "tables" / f"{table.name}_{level}.csv",
+                    table,
+                    columns,
+                    after.private,
+                    (work.rows(table.name, level, i) for i in numbers),
+                )
+            progress.advance()
 
 
 def is_informed(opened: OpenedRelease) -> bool:
@@ -84,7 +192,7 @@ def collect(task: Task) -> Answer:
         columns.append(
             {level: asdict(LineColumns.of(opened.spine, level)) for level in opened.spine.levels}
         )
-    return {"columns": columns} | made.of(work.root, written)
+    return {"columns": columns} | task_store.of(work.root, written)
 
 
 def _told(opened: OpenedRelease, u: Universe) -> tuple[Messages, Messages]:
@@ -260,7 +368,7 @@ def disperse(task: Task) -> Answer:
             lowest=given.lowest,
         )
         messages.write(work.seen(subtree), seen.to_arrays())
-    return made.of(work.root, map(work.seen, subtrees_of(task)))
+    return task_store.of(work.root, map(work.seen, subtrees_of(task)))
 
 
 def estimate_subtrees(task: Task) -> Answer:
@@ -296,7 +404,7 @@ def estimate_subtrees(task: Task) -> Answer:
         messages.write(work.sums(subtree), sums)
         said.append(found)
         written += _made(work, opened, subtree)
-    return {"subtrees": said} | made.of(work.root, written)
+    return {"subtrees": said} | task_store.of(work.root, written)
 
 
 def _made(work: WorkFiles, opened: OpenedRelease, subtree: int) -> list[Path]:

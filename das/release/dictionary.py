@@ -15,22 +15,21 @@ from dataclasses import dataclass
 from itertools import chain
 
 from das.files import csv_text
-from das.files.microdata.layout import layout
+from das.files.microdata.writing import layout
 from das.files.release import areas, measured_spine
 from das.files.release import spine as spine_file
 from das.files.release.tables import GEOCODE, GEOID, identifiers
 from das.files.release.tables import NAME as PLACE
-from das.model.grouping import DETAILED
-from das.model.kinds import RecordKind
-from das.model.labels import NOT_COUNTED, level_words
-from das.model.microdata_form import GEOCODE as PLACE_CODE
-from das.model.microdata_form import MicrodataForm
+from das.model.columns import GEOCODE as PLACE_CODE
+from das.model.columns import MicrodataForm
+from das.model.names import NOT_COUNTED, level_words
 from das.model.not_private import CELL, COLUMN, WARNING, Private, marked_rows
 from das.model.post_processing import PostProcessing
 from das.model.publications import SAYS
+from das.model.query import DETAILED
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.universe import Universe
+from das.model.universe import RecordKind, Universe
 from das.release import prior_document
 from das.tables import Table
 from das.tables import of as tables_of

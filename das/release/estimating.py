@@ -22,7 +22,7 @@ from das.files.run.ledger import LedgerFile
 from das.files.run.staged import perform
 from das.model.histogram import Histogram
 from das.model.not_private import marked
-from das.model.prior import HousingPrior
+from das.model.post_processing import HousingPrior
 from das.model.release import Release
 from das.model.solution import Certificates
 from das.model.spine import Spine
@@ -108,7 +108,7 @@ def _of_subtrees(
     stages: Stages,
     progress: Progress,
 ) -> PublishedEstimates:
-    from das.release import by_subtree, subtree_merge, subtree_prior  # most runs have none
+    from das.release import by_subtree, prior_document  # most runs have none
 
     tasks = partial(stage_tasks, work, choice.size)
     with stages("collect"):
@@ -120,16 +120,16 @@ def _of_subtrees(
     if opened.after.prior != "none":
         with stages("disperse"):
             perform(engine, by_subtree.disperse, tasks("disperse"), progress)
-            prior = subtree_prior.find_prior(work, opened)
+            prior = prior_document.find_prior(work, opened)
     with stages("subtrees"):
         answers = list(
             perform(engine, by_subtree.estimate_subtrees, tasks("subtrees"), progress).values()
         )
     with stages("merge"):
-        published = {u.name: subtree_merge.sums(work, opened, u) for u in opened.after.universes}
-        subtree_merge.merge(work, opened, published, progress)
-        certificates = subtree_merge.certificates(answers, upper_tree)
-        sums = subtree_merge.residuals(opened, answers, upper_tree)
+        published = {u.name: by_subtree.sums(work, opened, u) for u in opened.after.universes}
+        by_subtree.merge(work, opened, published, progress)
+        certificates = by_subtree.certificates(answers, upper_tree)
+        sums = by_subtree.residuals(opened, answers, upper_tree)
     whole = open_part(work.release, 1).spine
     return _described(opened, whole, published, certificates, sums, prior, stages, progress)
 

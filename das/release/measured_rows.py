@@ -1,8 +1,8 @@
 """Which rows of noisy measurements a user wants, and how many rows are summarized.
 
 Those that were drawn whole are read as files of any publisher are
-(:mod:`das.files.measurements.frame`); of others it is :mod:`das.release.on_demand_rows` and
-:mod:`das.release.group_rows`. Like ``das.release.post``, nothing here can see the truth."""
+(:mod:`das.files.measurements.frame`); of others it is :mod:`das.publications.dhc.measured_rows` and
+:mod:`das.publications.detailed.rows`. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from dataclasses import replace
 import numpy as np
 
 from das.errors import InfeasibleError
+from das.model.constraint import NO_LIMIT, Limits
 from das.model.level_bounds import LevelBounds
-from das.model.limits import NO_LIMIT, Limits
 from das.model.redistricting import H1
 from das.model.release import Release
 from das.model.schema import Schema

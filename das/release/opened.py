@@ -16,7 +16,7 @@ from das import spec as specification
 from das.accounting.document import NAME, Document
 from das.errors import ReleaseError
 from das.estimate.summed import SummedSource
-from das.files.measurements import margins
+from das.files.measurements import nmf_reader
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
 from das.files.release import areas as areas_file
@@ -28,13 +28,12 @@ from das.files.release.estimates import EstimateReader
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile
 from das.geography.bounds import groups_of, unlimited
-from das.geography.known import Invariants
+from das.geography.invariants import Invariants
 from das.model.areas import Areas
-from das.model.constraint import JointTotals
+from das.model.constraint import JointTotals, Limits
 from das.model.histogram import Histogram
 from das.model.ledger import Event
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Limits
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
 from das.model.post_processing import PostProcessing
@@ -113,7 +112,7 @@ class OpenedRelease:
         private, out = self.after.private, {}
         for u in self.after.universes:
             root, tree = run_directory.nmf_folder(self.folder, u.name), self.trees[u.name]
-            elsewhere = margins.read(root / margins.NAME, tree.spine, u.schema, private)
+            elsewhere = nmf_reader.read(root / nmf_reader.NAME, tree.spine, u.schema, private)
             out[u.name] = NmfReader(
                 root, tree.spine, tree.measured, self.part, private=private, elsewhere=elsewhere
             )

@@ -20,18 +20,17 @@ from das import tables
 from das.engine import InProcess, Silent
 from das.files.release import replicates
 from das.model.areas import Areas
-from das.model.count_range import range_of_areas
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
+from das.model.level_bounds import LevelBounds, range_of_areas
 from das.model.query import Query
 from das.model.release import Release
 from das.model.spine import Spine
 from das.model.universe import Planned, Universe
 from das.release import interval_dictionary, page
+from das.release.interval_writing import ReplicatedCounts
 from das.release.opened import OpenedRelease
 from das.release.post import estimate, on_published
 from das.release.replicate_source import ENOUGH, PAGE, IntervalOptions, PublicNoise, ReleaseSource
-from das.release.replicated_counts import ReplicatedCounts
 from das.replicates import ReplicateErrors, ReplicateInterval, interval
 from das.report import lookup
 from das.report.answers import Answers, Shown

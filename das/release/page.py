@@ -12,7 +12,7 @@ from typing import Any
 
 from das.accounting.document import Stated
 from das.files import atomic
-from das.files.release import listing
+from das.files.release import plain
 from das.files.release import statement as privacy_statement
 from das.model.areas import Areas
 from das.model.histogram import Histogram
@@ -22,8 +22,8 @@ from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease
 from das.report.answers import Answers, PublishedUniverse, Shown, across, gather, read
 from das.report.facts import ListedMeasurement, facts
-from das.report.public import PublicFrame, place_of
 from das.report.release_page import release_html
+from das.report.template import PublicFrame, place_of
 from das.tables import of as tables_of
 from das.version import __version__
 
@@ -128,8 +128,8 @@ def _frame(release: OpenedRelease, out: Path) -> PublicFrame:
         f"{what}, {census}" if census else what,
         after.name,
         __version__,
-        listing.tables(out, named, release.spine.levels),
-        listing.listed(out, FILES),
+        plain.tables(out, named, release.spine.levels),
+        plain.listed(out, FILES),
     )
 
 

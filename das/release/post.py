@@ -21,7 +21,7 @@ from das.errors import PrivacyError
 from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
 from das.estimate.pooled import PooledSource
-from das.estimate.unbiased import Unbiased
+from das.estimate.summed import Unbiased
 from das.files.microdata import reading as microdata_reading
 from das.files.microdata import writing as microdata
 from das.files.release import estimates

@@ -1,6 +1,6 @@
 """What can be done with a release of each publication: the halves that cannot see the truth.
 
-The other halves, which make a publication from records, are in :mod:`das.making`. No other code
+The other halves, which make a publication from records, are in :mod:`das.runs.makers`. No other code
 asks which publication it has: it asks for the half it needs, or what that half
 :data:`cannot <PublicHalf>` do."""
 
@@ -22,14 +22,14 @@ from das.errors import ReleaseError, UserError
 from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
-from das.model.features import FEATURES
 from das.model.ledger import Event
 from das.model.not_private import Private
 from das.model.plan import Plan
+from das.model.publications import FEATURES
 from das.model.redundant import RedundantMeasurements
 from das.release.measured_rows import RowOptions
 from das.release.replicate_source import ReleaseSource
-from das.release.wording import Wording
+from das.release.seal import Wording
 from das.size import Size
 from das.spec.parse import PUBLICATIONS
 from das.spec.parse import publication_of as named
@@ -90,7 +90,7 @@ class PublicHalf(Protocol):
 
     #: What is published, in words.
     title: str
-    #: By feature (:mod:`das.model.features`), why there is none of it; it has all others.
+    #: By feature (:mod:`das.model.publications`), why there is none of it; it has all others.
     cannot: Mapping[str, str] = MappingProxyType({})
     #: Files without which nothing can be verified.
     needed: Sequence[str] = ()

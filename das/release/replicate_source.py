@@ -3,8 +3,8 @@
 An interval is made from replicates of the counts under a published table. Each publication gives a
 :class:`ReplicateSource`: its tables, their tree, what is exact, what all replicates share, and
 which notes must accompany the intervals. There are three. They are a release of counts over a tree
-(:mod:`das.release.own_replicates`), a release of the DHC (:mod:`das.release.dhc_replicates`), and
-replicates that another publisher made (:mod:`das.release.published_replicates`). Replicates of a
+(:mod:`das.release.own_replicates`), a release of the DHC (:mod:`das.publications.dhc.replicates`), and
+replicates that another publisher made (:mod:`das.publications.published.replicates`). Replicates of a
 release are made from what it published (:class:`ReleaseSource`), with public noise from outside
 (:class:`PublicNoise`). So reading replicates needs no noise.
 
@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,7 +50,7 @@ ENOUGH_FOR_COUNTS = 25
 #: The rule of intervals that hold by true value (:mod:`das.replicates.by_truth`), of the counts of
 #: a whole level. It is the default.
 BY_TRUTH = "pratt"
-#: That of intervals with the errors of their table (:mod:`das.replicates.by_table`), of the counts
+#: That of intervals with the errors of their table (:mod:`das.replicates.rules`), of the counts
 #: of a table.
 BY_TABLE = "table"
 #: The Bureau's (:mod:`das.replicates.rules`), and that of a statistic by itself.
@@ -372,3 +373,24 @@ def chosen_of(
         for level in there
         if not levels or level in levels
     ]
+
+
+# How often an interval holds the true count: the one default, and what it means in standard
+# errors.
+
+#: What intervals hold, where nobody says otherwise.
+COVERAGE = 0.95
+#: The margin of error of a normal estimate at 95 %, in standard errors. ``Universe.wide`` can be
+#: slightly larger.
+_NORMAL = NormalDist().inv_cdf(0.975)
+
+
+def wide(coverage: float, at_95: float) -> float:
+    """Standard errors that an interval of ``coverage`` has to either side: of a normal estimate, or
+    as many more as noise of a longer tail has at 95 %, where it has ``at_95``
+    (:attr:`das.model.universe.Universe.wide`).
+
+    >>> round(wide(0.9, 1.96), 3), wide(0.95, 2.5)
+    (1.645, 2.5)
+    """
+    return max(_NORMAL, at_95) * (NormalDist().inv_cdf((1 + coverage) / 2) / _NORMAL)

@@ -23,21 +23,19 @@ from numpy.typing import NDArray
 from das.engine import Progress
 from das.files.release import replicates, signature
 from das.files.run.ledger import INTERVALS
-from das.model.answers import SparseAnswers
 from das.model.budget import PlannedMeasurement
-from das.model.codes import Codes
-from das.model.histogram import Histogram
+from das.model.histogram import Histogram, SparseAnswers
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements, published_variance
+from das.model.names import Codes
 from das.model.not_private import Private
 from das.model.sparse_measurement import not_measured, places
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.noise import entropy
-from das.noise.answers import noisy_answers
 from das.noise.coordinates import LIMIT, CoordinateNoise
-from das.noise.label import ChunkLabel, CoordinateLabel
-from das.noise.samplers import SAMPLERS, VERSION
+from das.noise.entropy import ChunkLabel, CoordinateLabel
+from das.noise.samplers import SAMPLERS, VERSION, noisy_answers
 from das.release import interval_writing
 from das.release.replicate_source import (
     EARLIER,

@@ -8,14 +8,16 @@ says."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
 from das.accounting.codec import own_digest
-from das.accounting.document import INTERVALS_LIST, NAME, PAGE, Stated
+from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE, Stated, Statement
+from das.errors import ReleaseError
 from das.files import atomic
-from das.files.listing import files_below
+from das.files.atomic import files_below
 from das.files.provenance import check_marked
 from das.files.release import statement
 from das.files.run import run_directory
@@ -59,3 +61,41 @@ def page(said: Stated, name: str) -> str:
 def software() -> dict[str, str]:
     """What the bytes of a page depend on."""
     return {"das": __version__, "jinja2": version("jinja2")}
+
+
+# Whose words a release has: texts depend on the version of the software that wrote them, which the
+# statement names, and which anybody can alter.
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What to do where a text of the statement ``said`` differs from the one that is written again.
+    ``left`` are the texts that are taken to come from another version."""
+
+    said: Statement
+    other_version: bool = False
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def ours(self) -> bool:
+        """Whether the software that the statement names is the one at work."""
+        return dict(self.said.software) == software()
+
+    def differs(self, what: str, where: object, name: str = "") -> None:
+        """A text differs. Raises :class:`ReleaseError`, unless another version may have written
+        it.
+        """
+        if self.ours:
+            raise ReleaseError(what, where=where, remedy=ALTERED)
+        if not self.other_version:
+            made = ", ".join(f"{k} {v}" for k, v in self.said.software.items()) or "no software"
+            raise ReleaseError(
+                f"{what}; the statement says that {made} wrote it, and here are "
+                + ", ".join(f"{k} {v}" for k, v in software().items()),
+                where=where,
+                remedy=(
+                    "verify it with those versions; with --other-version texts are not checked,"
+                    " and das lists them"
+                ),
+            )
+        self.left.append(name or Path(str(where)).name)

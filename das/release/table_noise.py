@@ -14,14 +14,12 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model import chains
+from das.model import tabulation
 from das.model.areas import Areas
 from das.model.budget import ALL, QueryNoise
-from das.model.cover import Cover
 from das.model.frozen import Frozen
-from das.model.grouping import Grouping
-from das.model.measured_spine import MeasuredSpine
-from das.model.query import Query
+from das.model.measured_spine import Cover, MeasuredSpine
+from das.model.query import Grouping, Query
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.tables import Table
@@ -117,7 +115,7 @@ def _kinds(
     }
     known = {q: tree.whole(level, of, published) for q, of in lowest.items()}
     for unit_class, units in tree.classes(level).items():
-        asked = (ALL, unit_class) if unit_class != chains.UNMEASURED else (unit_class,)
+        asked = (ALL, unit_class) if unit_class != tabulation.UNMEASURED else (unit_class,)
         noise = [n for n in universe.measurements if n.level == level and n.unit_class in asked]
         for sure in (
             sorted(set(zip(*(k[units].tolist() for k in known.values()), strict=True)))

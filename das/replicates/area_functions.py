@@ -166,7 +166,7 @@ class ReplicatedValues:
         return ReplicatedValues(errors, made, other_side(value, replicates) if side else None)
 
     def row(self, i: int) -> dict[str, float]:
-        """What :class:`das.model.area_rows.AreaRow` has of replicates; nothing where the value is
+        """What :class:`das.model.areas.AreaRow` has of replicates; nothing where the value is
         no number in some of them, or they do not cover it.
         """
         errors, made = self.errors, self.interval

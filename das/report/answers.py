@@ -16,13 +16,13 @@ from das.errors import InputError
 from das.model.areas import Areas
 from das.model.budget import QueryNoise
 from das.model.histogram import Histogram
-from das.model.kinds import kind_of
-from das.model.labels import NOT_COUNTED
 from das.model.measurement import MeasurementSource
-from das.model.mechanism import Mechanism
+from das.model.mechanisms import Mechanism
+from das.model.names import NOT_COUNTED
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
+from das.model.universe import kind_of
 
 #: Answers that a page carries at most, over all units of all levels: some seven megabytes with
 #: noise and truth.

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from das.report.axis import Axis
-from das.report.ink import (
+from das.report.panel import (
     EDGE,
     HATCHED,
     INCH,
@@ -18,15 +18,19 @@ from das.report.ink import (
     LINE,
     RULE,
     Look,
+    Panel,
+    Words,
+    boxes,
     element,
     hatch,
     key,
+    path_of,
     pt,
+    series,
     stroked,
     text,
     width_of,
 )
-from das.report.panel import Panel, Words, boxes, path_of, series
 
 #: How long a tick is and how far off its number stands; the size of the words of a legend.
 TICK, PAD, _LEGEND = 3.5, 3.5, 8.0

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
 from das.accounting.document import Document, ForeignStatement, GaussianStatement
-from das.accounting.quoted import QuotedLoss, of_invariant_neighbours, quoted
+from das.accounting.guarantee import QuotedLoss, of_invariant_neighbours, quoted
 from das.model.not_private import Private
 from das.model.schema import Schema
 from das.model.solution import Certificate

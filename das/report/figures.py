@@ -8,11 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from das.model.error_rows import ErrorRow
-from das.model.labels import level_words
+from das.model.names import level_words
 from das.report.axis import Tick, classes
 from das.report.chart import Chart
-from das.report.ink import Look, short
-from das.report.panel import Words
+from das.report.panel import Look, Words, short
 
 NOISY, PUBLISHED, BETWEEN = "#D55E00", "#0072B2", "#999999"
 SERIES = (("#0072B2", "s", "-"), ("#D55E00", "o", "--"), ("#009E73", "^", ":"))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.areas import Areas
-from das.model.codes import Codes, text
+from das.model.names import Codes, text
 from das.model.spine import Spine
 from das.report.answers import AnswerKey, Answers, Shown
 

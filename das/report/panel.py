@@ -2,11 +2,182 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from markupsafe import escape
+
 from das.report.axis import Axis
-from das.report.ink import HATCHED, INK, Look, mark, marked, pt, stroked, text, width_of
+
+# What figures are made of, as SVG: words and how wide they are, lines, marks of a series.
+
+INK, RULE = "#222222", "#d4d4d4"
+#: Points in an inch, and those that are free at the edges of a figure.
+INCH, EDGE = 72.0, 3.0
+#: Most characters of a line next to an axis or below a figure, and most lines there; the rest is
+#: left out.
+LINE, LINES = 24, 2
+#: Advance widths of DejaVu Sans, in hundredths of its size, from the blank to the tilde: as wide as
+#: a reader's sans serif may be.
+_WIDTHS = [
+    *(32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64),
+    *(64, 64, 64, 34, 34, 84, 84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86),
+    *(75, 79, 60, 79, 69, 63, 61, 73, 68, 99, 69, 61, 69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63),
+    *(62, 35, 63, 63, 28, 28, 58, 28, 97, 63, 61, 63, 63, 41, 52, 39, 63, 59, 82, 59, 59, 52, 64),
+    *(34, 64, 84),
+]
+_OTHER, _IDEOGRAPH, _BOLD = 70, 105, 1.11
+_DASHES = {"-": "", "--": "5.5 2.4", "-.": "6.4 1.6 1 1.6", ":": "1.2 1.8"}
+
+
+def width_of(text: str, size: float, *, bold: bool = False) -> float:
+    """About how wide a line is, in points."""
+    parts = (
+        _WIDTHS[i] if 0 <= (i := ord(c) - 32) < 95 else _OTHER if i < 0x2E00 else _IDEOGRAPH
+        for c in text
+    )
+    return sum(parts) * size * (_BOLD if bold else 1.0) / 100
+
+
+def short(text: str) -> str:
+    """Words in two lines of 24 characters; what does not fit into them is left out.
+
+    >>> short("Voting age by Hispanic origin by Race").splitlines()
+    ['Voting age by Hispanic', 'origin by Race']
+    """
+    if len(text) <= LINE and "\n" not in text:
+        return text
+    return "\n".join(textwrap.wrap(text, LINE, max_lines=LINES, placeholder=" …")) or text[:LINE]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn: its color and the style of its marks, a line and a mark or neither."""
+
+    colour: str
+    line: str = ""
+    mark: str = ""
+    face: str | None = None
+    size: float = 6.0
+    width: float = 1.3
+    edge: float = 1.0
+
+
+def text(
+    words: str,
+    x: float,
+    y: float,
+    size: float,
+    anchor: str = "start",
+    colour: str = INK,
+    *,
+    bold: bool = False,
+    turn: bool = False,
+) -> str:
+    """One line of text; with ``turn`` it is read upwards."""
+    style = f"font-size: {size:g}px; text-anchor: {anchor}" + "; font-weight: bold" * bold
+    turned = f' transform="rotate(-90 {pt(x)} {pt(y)})"' if turn else ""
+    where = f'x="{pt(x)}" y="{pt(y)}"{turned}'
+    return f'<text style="{style}; fill: {colour}" {where}>{escape(words)}</text>'
+
+
+def element(name: str, description: str, width: float, height: float, inside: str) -> str:
+    """The ``<svg>`` itself, white, ``width`` by ``height`` points."""
+    box = f'width="{pt(width)}pt" height="{pt(height)}pt" viewBox="0 0 {pt(width)} {pt(height)}"'
+    return (
+        f'<svg role="img" aria-label="{escape(description)}" {box} id="{name}-figure"'
+        f' xmlns="http://www.w3.org/2000/svg">\n<rect width="100%" height="100%" fill="#fff"/>\n'
+        f"{inside}\n</svg>"
+    )
+
+
+def moved(inside: str, right: float, down: float) -> str:
+    """A drawing, moved to the right and down by this many points."""
+    return f'<g transform="translate({pt(right)} {pt(down)})">{inside}</g>'
+
+
+#: What a hatched box is filled with until the name of its figure is known.
+HATCHED = 'fill="hatched"'
+
+
+def hatch(name: str) -> str:
+    return (
+        f'<pattern id="{name}-hatch" width="4" height="4" patternUnits="userSpaceOnUse">'
+        '<rect width="4" height="4" fill="#fff"/>'
+        '<path d="M-1 1L1 -1M0 4L4 0M3 5L5 3" stroke="#D55E00" stroke-width="0.8"/></pattern>'
+    )
+
+
+def pt(value: float) -> str:
+    """A hundredth of a point is enough.
+
+    >>> pt(12.0), pt(0.123), pt(-0.001)
+    ('12', '0.12', '0')
+    """
+    shown = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if shown == "-0" else shown
+
+
+def stroked(path: str, colour: str, width: float, dash: str = "-") -> str:
+    dashes = f' stroke-dasharray="{_DASHES[dash]}"' if _DASHES[dash] else ""
+    return f'<path fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes} d="{path}"/>'
+
+
+def marked(path: str, look: Look) -> str:
+    face = look.colour if look.face is None else look.face
+    edge = f'stroke="{look.colour}" stroke-width="{look.edge:g}"'
+    return f'<path fill="{face}" {edge} d="{path}"/>'
+
+
+def mark(kind: str, x: float, y: float, size: float) -> str:
+    """The outline of one mark, ``size`` points across."""
+    r = size / 2
+    if kind == "o":
+        turn = f"a{pt(r)} {pt(r)} 0 1 0 "
+        return f"M{pt(x - r)} {pt(y)}{turn}{pt(size)} 0{turn}{pt(-size)} 0z"
+    if kind == "x":
+        return f"M{pt(x - r)} {pt(y - r)}l{size:g} {size:g}m{-size:g} 0l{size:g} {-size:g}"
+    corners = _CORNERS[kind]
+    return "M" + "L".join(f"{pt(x + r * a)} {pt(y + r * b)}" for a, b in corners) + "z"
+
+
+def _star(points: int, inner: float) -> list[tuple[float, float]]:
+    turns = ((math.pi * i / points, inner if i % 2 else 1.2) for i in range(2 * points))
+    return [(r * math.sin(a), -r * math.cos(a)) for a, r in turns]
+
+
+_T = 0.33
+_CORNERS: dict[str, list[tuple[float, float]]] = {
+    "s": [(-1, -1), (1, -1), (1, 1), (-1, 1)],
+    "^": [(0, -1), (1, 1), (-1, 1)],
+    "v": [(0, 1), (1, -1), (-1, -1)],
+    "D": [(0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)],
+    "P": [
+        *((-_T, -1), (_T, -1), (_T, -_T), (1, -_T), (1, _T), (_T, _T)),
+        *((_T, 1), (-_T, 1), (-_T, _T), (-1, _T), (-1, -_T), (-_T, -_T)),
+    ],
+    "X": [
+        *((-1, -0.5), (-0.5, -1), (0, -0.5), (0.5, -1), (1, -0.5), (0.5, 0)),
+        *((1, 0.5), (0.5, 1), (0, 0.5), (-0.5, 1), (-1, 0.5), (-0.5, 0)),
+    ],
+    "*": _star(5, 0.5),
+}
+
+
+def key(x: float, y: float, look: Look, *, box: bool) -> str:
+    """What stands before a label of the legend."""
+    if box:
+        face = look.colour if look.face is None else look.face
+        edge = f'stroke="{look.colour}" stroke-width="{look.width:g}"'
+        return f'<rect x="{pt(x)}" y="{pt(y - 3)}" width="16" height="6" fill="{face}" {edge}/>'
+    out = ""
+    if look.line:
+        out += stroked(f"M{pt(x)} {pt(y)}h16", look.colour, look.width, look.line)
+    if look.mark:
+        out += marked(mark(look.mark, x + 8, y, look.size), look)
+    return out
 
 
 @dataclass(frozen=True)

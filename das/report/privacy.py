@@ -12,9 +12,10 @@ from functools import lru_cache
 from markupsafe import Markup
 
 from das.accounting.document import Epsilons, GaussianStatement, Stated, Statement
-from das.accounting.fields import decimal as delta
-from das.accounting.quoted import QuotedLoss, quoted
+from das.accounting.document import decimal as delta
+from das.accounting.guarantee import QuotedLoss, quoted
 from das.model.mechanisms import MECHANISMS
+from das.model.names import level_inside
 from das.report import figures
 from das.report.facts import METHODS, decimal
 from das.report.template import environment
@@ -82,3 +83,28 @@ def _curve(points: tuple[tuple[tuple[float, float], ...], ...]) -> str:
     when it is complete.
     """
     return figures.epsilon_by_delta(dict(zip(METHODS.values(), points, strict=True)))
+
+
+# Why a count is published worse than it was measured, and what to do: a line for people each.
+
+#: Of places on the production tree that hold one type of facility: who is in them is settled above.
+REMEDY_FACILITIES = 'set estimation.method = "full-information"'
+REMEDY = 'hold it in estimation.passes, or set estimation.method = "full-information"'
+
+
+def cause(level: str, above: str | None) -> str:
+    """The cause in words.
+
+    ``above`` is given where a unit of ``level`` in the measured tree has all facilities of one type
+    in the unit above it. It is the level above, which is estimated first."""
+    if above is not None:
+        return (
+            f"{level_inside(level)}s of one type of facility were settled at the"
+            f" {level_inside(above)}, from noisier counts"
+        )
+    return "counts must agree with all levels and be 0 or more; over few places, chance adds to it"
+
+
+def remedy(above: str | None) -> str:
+    """What avoids it; ``above`` is as in :func:`cause`."""
+    return REMEDY if above is None else REMEDY_FACILITIES

@@ -12,12 +12,199 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from das.model.kinds import kind_of
-from das.report import lookup, release_figures
+from das.model.names import level_words, text
+from das.model.universe import kind_of
+from das.report import lookup
 from das.report.answers import Answers, Shown
+from das.report.axis import decades, plain
+from das.report.chart import Chart
 from das.report.facts import Facts, ListedMeasurement
-from das.report.public import PublicFrame
-from das.report.template import public_page
+from das.report.figures import NOISY, PUBLISHED, SERIES, height_of
+from das.report.panel import INK, RULE, Look, Words, short
+from das.report.template import PublicFrame, public_page
+
+# Figures of the public page: functions of published values alone.
+
+#: Units of a figure with a line for each, and points of one with a point for each.
+LINES, POINTS = 24, 400
+#: A share of the budget from which the bar has its number.
+_SAID = 0.005
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+def achieved_precision(measurements: Sequence[ListedMeasurement]) -> str:
+    """A row for each query, a column for each level: its share of the budget as a bar, and under it
+    how well its answers are known. Empty where that is not known."""
+    if not any(d.deviation is not None for d in measurements):
+        return ""
+    queries = list(dict.fromkeys(d.query for d in _ordered(measurements)))
+    levels = list(dict.fromkeys(d.level for d in measurements))
+    chart = Chart(1.9 + 1.02 * len(levels), 0.95 + 0.37 * len(queries))
+    for y in range(1, len(queries)):
+        chart.rule(y - 0.5, colour=RULE, width=0.5, z=0)
+    for x, level in enumerate(levels):
+        chart.rule(x, upright=True, colour=RULE, z=0)
+        chart.say(Words(level_words(level), x, 1, 1, -4, rise=0, size=9, bold=True, of_y=True))
+    longest = max(d.share for d in measurements)
+    for d in measurements:
+        _cell(chart, d, levels.index(d.level), queries.index(d.query), d.share / longest)
+    chart.x.low, chart.x.high, chart.x.ticks = 0.0, float(len(levels)), []
+    chart.x.line = chart.y.line = False
+    chart.rows([short(w) for w in _titles(measurements, queries)])
+    chart.ends_at(
+        "bar: share of the budget; number: standard deviation of one answer, from all measurements"
+        " together"
+    )
+    return chart.svg(
+        "bought",
+        "By level and query: the share of the budget, and the standard deviation of one answer",
+    )
+
+
+def _cell(chart: Chart, d: ListedMeasurement, x: int, y: int, length: float) -> None:
+    """One draw, its bar a part ``length`` of the longest there is."""
+    look = Look(NOISY if d.nothing else PUBLISHED, width=0.6)
+    end = x + 0.72 * length
+    chart.bars([(x, end, y - 0.35, y - 0.05)], look, hatched=d.nothing)
+    if d.share >= _SAID:
+        chart.say(Words(f"{100 * d.share:.0f}%", end, y - 0.2, 3, size=7.5))
+    says = "buys nothing" if d.nothing else "–" if d.deviation is None else _figure(d.deviation)
+    chart.say(Words(says, x, y + 0.21, 2, size=8.5, colour=NOISY if d.nothing else INK))
+
+
+def _figure(deviation: float) -> str:
+    return (
+        "exact" if deviation == 0 else f"{deviation:.2f}" if deviation < 10 else f"{deviation:,.0f}"
+    )
+
+
+def budget(measurements: Sequence[ListedMeasurement]) -> list[str]:
+    """Two panels: the share of each query in the budget, and that of each level."""
+    out = []
+    for by, name in (("query", "bq"), ("level", "bl")):
+        keys = list(
+            dict.fromkeys(
+                getattr(d, by) for d in (measurements if by == "level" else _ordered(measurements))
+            )
+        )
+        share = [100 * sum(d.share for d in measurements if getattr(d, by) == k) for k in keys]
+        words = [
+            short(w)
+            for w in (map(level_words, keys) if by == "level" else _titles(measurements, keys))
+        ]
+        chart = Chart(4.6, 0.9 + height_of(words, 0.13))
+        rows = [(0.0, v, y - 0.325, y + 0.325) for y, v in enumerate(share)]
+        chart.bars(rows, Look(INK, face=PUBLISHED, width=0.6))
+        for y, value in enumerate(share):
+            chart.say(Words(f"{value:.3g}%", value, y, 4))
+        chart.x.low, chart.x.high = 0.0, max(share) * 1.2
+        chart.rows(words)
+        chart.ends_at("share of the budget, %")
+        chart.finish(f"By {by}", 0)
+        out.append(chart.svg(name, f"Share of the budget by {by}"))
+    return out
+
+
+def scales(measurements: Sequence[ListedMeasurement]) -> str:
+    """The margin of every measurement: a row for each query, a mark for each level."""
+    queries = list(dict.fromkeys(d.query for d in _ordered(measurements)))
+    levels = list(dict.fromkeys(d.level for d in measurements))
+    words = [short(w) for w in _titles(measurements, queries)]
+    chart = Chart(4.6, 1.5 + 0.1 * len(queries) + height_of(words, 0.13))
+    chart.x.log = True
+    for i, level in enumerate(levels):
+        here = [d for d in measurements if d.level == level]
+        colour, beside = SERIES[i % len(SERIES)][0], 0.12 * (i - (len(levels) - 1) / 2)
+        look = Look(colour, mark=_MARKS[i % len(_MARKS)], face="#fff" if i % 2 else colour, size=5)
+        chart.plot(
+            [max(d.margin, 0.5) for d in here],
+            [queries.index(d.query) + beside for d in here],
+            look,
+            level_words(level),
+            clip=False,
+        )
+    chart.rows(words, grid=True)
+    chart.ends_at("95% margin of one answer, persons (log scale)")
+    chart.finish("Noise of every measurement")
+    return chart.svg("scales", "Margin of error of every measured query, by level")
+
+
+def _titles(measurements: Sequence[ListedMeasurement], queries: Sequence[str]) -> list[str]:
+    title = {d.query: d.title for d in measurements}
+    return [title[q] for q in queries]
+
+
+def _ordered(measurements: Sequence[ListedMeasurement]) -> list[ListedMeasurement]:
+    """Queries of few answers first."""
+    return sorted(measurements, key=lambda d: d.answers)
+
+
+def beside(shown: Shown) -> list[str]:
+    """Totals of persons: noisy minus published, unit by unit where they are few, and against size
+    elsewhere.
+    """
+    out = []
+    for i, level in enumerate(shown.spine.levels):
+        total = shown.total(shown.universes[0], level)
+        at = np.flatnonzero(total.measured)
+        if len(at) > LINES:
+            out.append(_cloud(total, at, f"n{i}"))
+        elif len(at) > 1:
+            out.append(_intervals(total, text(shown.spine.codes[i]).tolist(), at, f"n{i}"))
+    return out
+
+
+def _intervals(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) -> str:
+    published, noisy, margin = _sides(total, at)
+    chart = Chart(4.6, 1.3 + 0.26 * len(at))
+    y, off = range(len(at)), (noisy - published).tolist()
+    chart.plot([0.0] * len(at), y, Look(PUBLISHED, mark="s", size=9), "published")
+    look = Look(NOISY, mark="o", face="#fff", size=5, width=1.2)
+    low, high = (noisy - published - margin).tolist(), (noisy - published + margin).tolist()
+    chart.errors(off, y, low, high, look, across=True)
+    chart.plot(off, y, look, "noisy, with its 95% interval")
+    chart.rows(
+        [short(f"{codes[u]}: {p:,}") for u, p in zip(at.tolist(), published.tolist(), strict=True)]
+    )
+    chart.x.whole = True
+    chart.ends_at("difference from the published total, persons")
+    chart.finish(level_words(total.level))
+    return chart.svg(name, f"Noisy and published totals: {level_words(total.level)}")
+
+
+def _cloud(total: Answers, at: np.ndarray, name: str) -> str:
+    """A sample of many units: every k-th by size, so that the figure stays small and
+    reproducible."""
+    order = at[np.argsort(total.published[at, 0], kind="stable")]
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), POINTS)).astype(int))]
+    published, noisy, margin = _sides(total, chosen)
+    chart = Chart(4.6, 2.9)
+    chart.rule(0, z=1)
+    chart.plot(
+        published.tolist(),
+        (noisy - published).tolist(),
+        Look(NOISY, mark="o", face="none", size=3.5, edge=0.7),
+        f"noisy − published ({len(chosen):,} of {len(at):,} units)",
+    )
+    for sign in (-1, 1):
+        label = "95% margin of the noise" if sign > 0 else ""
+        chart.plot(published.tolist(), (sign * margin).tolist(), Look(PUBLISHED, "--"), label)
+    largest = int(published.max(initial=1))
+    chart.x.threshold, chart.x.low, chart.x.high = 10.0, -1.0, largest * 1.3 + 1
+    chart.x.ticks = list(plain([0, *(t for t in decades(3 * largest) if t > 1)]))
+    chart.ends_at("published total, persons (log scale above 10)")
+    chart.y.label = "noisy − published, persons"
+    chart.finish(level_words(total.level))
+    return chart.svg(
+        name, f"Noisy minus published totals by size of the unit: {level_words(total.level)}"
+    )
+
+
+def _sides(total: Answers, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    assert total.noisy is not None
+    assert total.margin is not None
+    return total.published[at, 0], total.noisy[at, 0], total.margin[at]
+
 
 #: Places that the page draws, the largest first.
 DRAWN = 10
@@ -55,7 +242,7 @@ def release_html(
         largest=_bars(shown, level),
         sure=[_sure(shown.total(shown.universes[0], lv)) for lv in shown.spine.levels],
         **_measured(measurements),
-        beside_figures=[Markup(f) for f in release_figures.beside(shown)],
+        beside_figures=[Markup(f) for f in beside(shown)],
         lookup=Markup(brief),
         left_out=left_out,
     )
@@ -68,10 +255,10 @@ def _measured(measurements: Mapping[str, Sequence[ListedMeasurement]]) -> dict[s
         "plans": {
             kind_of(universe).records: _grid(rows) for universe, rows in measurements.items()
         },
-        "precision_figure": Markup(release_figures.achieved_precision(persons)),
+        "precision_figure": Markup(achieved_precision(persons)),
         "nothing": [(d.level, d.title, d.share) for d in persons if d.nothing],
-        "budget_figures": [Markup(f) for f in release_figures.budget(persons)],
-        "scale_figure": Markup(release_figures.scales(persons)),
+        "budget_figures": [Markup(f) for f in budget(persons)],
+        "scale_figure": Markup(scales(persons)),
     }
 
 

@@ -2,12 +2,13 @@
 
 One count: :mod:`das.risk.one_level`. The same bit in several counts: :mod:`das.risk.joint`. The
 levels above: :mod:`das.risk.hierarchy`, on the exact sums of :mod:`das.risk.recursion`. The unique
-persons of a run: :mod:`das.risk.exposure`. Everybody's record from the published tables:
-:mod:`das.risk.table_attack`."""
+persons of a run: :mod:`das.tools.risk.truth.exposure`. Everybody's record from the published tables:
+:mod:`das.tools.risk.table_attack`."""
 
 from das.risk.decisions import Decisions, Truth, decision_map, decisions
 from das.risk.hierarchy import hierarchical_posterior, levels_posterior, upper_posterior
 from das.risk.joint import joint_decision_probability, joint_marginal_posterior, joint_posterior
+from das.risk.noise import Point, Uniform, UpperPrior, WeightedPrior
 from das.risk.one_level import (
     decision_probability,
     marginal_posterior,
@@ -16,7 +17,6 @@ from das.risk.one_level import (
     ratio,
     release_probability,
 )
-from das.risk.priors import Point, Uniform, UpperPrior, WeightedPrior
 
 __all__ = [
     "Decisions",

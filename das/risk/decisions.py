@@ -17,8 +17,7 @@ from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk.hierarchy import UNBOUNDED, LogOdds, PosteriorMethod, log_odds_given, two_levels
-from das.risk.noise import NEAR, TIE, Noise, Number, log_odds
-from das.risk.priors import Ints, UpperPrior
+from das.risk.noise import NEAR, TIE, Ints, Noise, Number, UpperPrior, log_odds
 from das.risk.recursion import MOST_VALUES
 
 

@@ -32,8 +32,7 @@ from scipy.special import expit
 
 from das.errors import InputError
 from das.model.budget import Neighbours
-from das.risk.noise import Floats, Number, log_odds, rates
-from das.risk.priors import Ints, Uniform, UpperPrior
+from das.risk.noise import Floats, Ints, Number, Uniform, UpperPrior, log_odds, rates
 from das.risk.recursion import Levels, LogWeights, log_weights
 
 PosteriorMethod = Literal["exact", "gibbs-unconstrained"]

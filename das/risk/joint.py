@@ -41,7 +41,7 @@ from scipy.special import expit
 
 from das.errors import InputError
 from das.model.budget import Neighbours
-from das.model.mechanism import Mechanism
+from das.model.mechanisms import Mechanism
 from das.risk.noise import (
     NEAR,
     TIE,

@@ -37,8 +37,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from das.errors import InputError
-from das.risk.noise import Floats
-from das.risk.priors import Ints, UpperPrior
+from das.risk.noise import Floats, Ints, UpperPrior
 
 BOUND = 1e-13
 MOST_VALUES = 1 << 24

@@ -7,7 +7,7 @@ the same sum and makes the problem feasible.
 
 * Only sums over the dwelling groups matter: within a group any counts can be shared out, cell by
   cell. So the least change is the least number of persons who change their group, a flow
-  (:mod:`das.solve.sharing`).
+  (:mod:`das.solve.children`).
 * The persons who change are taken from the group's cells in proportion. They keep their other
   attributes where the new group has such a cell. From a structural zero they go to the cell that
   differs in fewest attributes.
@@ -16,7 +16,7 @@ the same sum and makes the problem feasible.
   ancestor is a sum of histograms that can be shared out. So it can be shared out, too.
 
 It is a last resort. A parent that was rounded together with its descendants
-(:mod:`das.rounding.below`) can always be shared out. A unit without known totals below holds what
+(:mod:`das.rounding.controlled`) can always be shared out. A unit without known totals below holds what
 its children hold, group by group, within the sums of their bounds. The certificates count the
 persons that the failsafe moves."""
 
@@ -34,7 +34,7 @@ from das.model.level_bounds import LevelBounds
 from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
-from das.rounding.below import below
+from das.rounding.controlled import below
 from das.solve import least_moves
 
 Ints = NDArray[np.int64]

@@ -2,14 +2,11 @@
 rounding.
 """
 
-from das.solve.children import children_qp, children_qps
-from das.solve.feasible import FEASIBLE
-from das.solve.kinds import Kinds
-from das.solve.layered import LayeredGram
+from das.solve.children import children_qp, children_qps, least_moves
+from das.solve.dual_problem import FEASIBLE
 from das.solve.network import round_children
-from das.solve.partitions import Partitions
+from das.solve.partitions import Kinds, LayeredGram, Partitions
 from das.solve.problem import ChildrenQP
-from das.solve.sharing import least_moves
 
 __all__ = [
     "FEASIBLE",

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from das.solve.certificate import balance, quotient, relative_gap
-from das.solve.feasible import FEASIBLE
+from das.solve.dual_problem import FEASIBLE
 from das.solve.layout import Array, Mask, Segments
-from das.solve.problem import CheckedQP
-from das.solve.problem_batch import ProblemBatch
+from das.solve.problem import CheckedQP, ProblemBatch
 
 _RELAX = 1.6  # over-relaxation
 _AGREE = (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InfeasibleError
-from das.solve.parts import Parts
+from das.solve.partitions import Parts
 
 Array = NDArray[np.float64]
 _WHERE = "children_qp"

@@ -20,16 +20,135 @@ capacities is integral: the optimum is exact, no branching."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from ortools.graph.python import min_cost_flow
 
-from das.errors import InfeasibleError
+from das.errors import InfeasibleError, SolverError
 from das.model.solution import Solution, Status
-from das.solve.chain import Drains, Link
-from das.solve.flow import FORCE, Array, Flow, Ints
-from das.solve.parts import Parts
+from das.solve.partitions import Parts
+
+# What constrains a rounding besides its parent: nested sums within each child, and what is below
+# the children.
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """One partition of the chain: ``group`` ``(cells,)``; bounds of its sums ``(children,
+    groups)``; weight.
+    """
+
+    group: NDArray[np.intp]
+    lower: Ints | None = None
+    upper: Ints | None = None
+    weight: float = 1.0
+
+    @cached_property
+    def groups(self) -> int:
+        return int(self.group.max(initial=0)) + 1 if self.upper is None else self.upper.shape[1]
+
+    def sums(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Sums of ``values`` ``(children, cells)`` over the groups: ``(children, groups)``."""
+        out = np.zeros((self.groups, len(values)), dtype=values.dtype)
+        np.add.at(out, self.group, values.T)
+        return out.T
+
+    def home(self, coarse: Link) -> NDArray[np.intp]:
+        """The group of ``coarse`` that contains each group."""
+        out = np.zeros(self.groups, dtype=np.intp)
+        out[self.group] = coarse.group
+        if not np.array_equal(out[self.group], coarse.group):
+            raise ValueError(
+                "the chain is not laminar: a group of one link straddles two groups of the next"
+            )
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Drains:
+    """What is below a child and must be fillable from it: its descendants with known totals.
+
+    The last link's groups of child ``c`` flow into the descendants ``d`` with ``child[d] = c``. A
+    descendant takes at least ``lower[d, g]`` and at most ``upper[d, g]`` of group ``g``, and
+    exactly ``total[d]`` in all."""
+
+    child: NDArray[np.intp]
+    lower: Ints
+    upper: Ints
+    total: Ints
+
+
+# Minimum-cost flows with lower bounds, in integers: what the roundings and the failsafe are made
+# of.
+
+Array = NDArray[np.float64]
+
+#: Meeting a lower bound outweighs any sum of costs.
+FORCE = 1 << 34
+
+
+class Flow:
+    """Arcs, in the order in which they are added, and then the flow on each."""
+
+    def __init__(self) -> None:
+        self.tail: list[Ints] = []
+        self.head: list[Ints] = []
+        self.capacity: list[Ints] = []
+        self.cost: list[Ints] = []
+
+    def add(self, tail: Ints, head: Ints, capacity: Ints, cost: NDArray[np.generic]) -> None:
+        """Arcs ``tail -> head``; ``cost`` of each unit, rounded to an integer."""
+        for kept, new in (
+            (self.tail, tail),
+            (self.head, head),
+            (self.capacity, capacity),
+            (self.cost, np.rint(cost)),
+        ):
+            kept.append(np.asarray(new, dtype=np.int64))
+
+    def some(self, tail: Ints, head: Ints, capacity: Ints, cost: Array) -> None:
+        """Those of the arcs that can carry anything."""
+        keep = capacity > 0
+        if keep.any():
+            self.add(tail[keep], head[keep], capacity[keep], cost[keep])
+
+    def bounded(self, tail: Ints, head: Ints, lower: Ints, upper: Ints) -> None:
+        """Arcs without cost that carry at least ``lower``."""
+        free = np.zeros(len(tail))
+        self.some(tail, head, lower, free - FORCE)
+        self.some(tail, head, upper - lower, free)
+
+    def solve(self, supply: Ints, sink: int) -> Ints | None:
+        """The cheapest flow of all ``supply`` ``(nodes,)`` into the ``sink``: that of each arc, or
+        ``None`` where there is none that keeps the lower bounds."""
+        tail, head, capacity, cost = (
+            np.concatenate(a) if a else np.zeros(0, dtype=np.int64)
+            for a in (self.tail, self.head, self.capacity, self.cost)
+        )
+        forced = cost <= -FORCE // 2
+        if not supply.any():
+            return np.zeros(len(tail), dtype=np.int64) if not forced.any() else None
+        flow = min_cost_flow.SimpleMinCostFlow()
+        flow.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
+        flow.set_nodes_supplies(np.arange(len(supply)), supply)
+        flow.set_node_supply(sink, -int(supply.sum()))
+        status = flow.solve()
+        if status == flow.INFEASIBLE:
+            return None
+        if status != flow.OPTIMAL:
+            raise SolverError(
+                f"the flow solver ended with status {status}", where="minimum-cost flow"
+            )
+        flows: Ints = flow.flows(np.arange(len(tail)))
+        return None if (flows[forced] < capacity[forced]).any() else flows
+
 
 _UNIT = 1 << 12  # one person in the objective
 _FAR = 1 << 18  # a step beyond floor and ceiling is worth many roundings

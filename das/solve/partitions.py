@@ -124,7 +124,7 @@ class Partitions:
 
 
 class PartitionsCurvature:
-    """What :class:`das.solve.curvature.Curvature` is for a matrix, for :class:`Partitions`:
+    """What :class:`das.solve.problem.Curvature` is for a matrix, for :class:`Partitions`:
     definite, and shared.
     """
 
@@ -171,3 +171,137 @@ class _Positive:
         from scipy.linalg import cho_solve  # slow to load
 
         return np.asarray(cho_solve(self._factor, b))
+
+
+# Matrices of children. Many are alike, so one of each kind is kept.
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """``matrices`` ``(kinds, cells, cells)``, and which of them is each child's, ``kind``
+    ``(children,)``.
+    """
+
+    matrices: Array
+    kind: NDArray[np.intp]
+
+    def __post_init__(self) -> None:
+        if self.matrices.ndim != 3 or not np.array_equal(
+            np.unique(self.kind), np.arange(len(self.matrices))
+        ):
+            raise ValueError(
+                "matrices must be (kinds, cells, cells), and each kind that of a child"
+            )
+
+
+# Matrices of children that are weighted sums of partitions of the cells, each child with weights
+# of its own.
+#
+# .. math:: G_c = \sum_q w_{qc} Q_q'Q_q,
+#
+# with 0/1 matrices :math:`Q_q` of at most one 1 in each column, given by the answer that contains
+# each cell.
+# No matrix is formed, and the queries need no property: none must separate all cells, or have answers
+# that contain all. A child without an answer to a query has the weight 0 there. :mod:`das.solve.dual` solves with them. Memory
+# is that of the index, ``queries x cells``.
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class LayeredGram:
+    """``index`` of each query is the number of each cell's answer, ``(cells,)``, or -1 where it is
+    in none; ``weight`` ``(queries, children)``. ``answers``, if they are known, are what each query
+    should be, ``(children, answers)``: where to begin. The solution does not depend on them.
+    """
+
+    index: Sequence[Index]
+    weight: Array
+    answers: Sequence[Array] = ()
+
+    def __post_init__(self) -> None:
+        weight = np.asarray(self.weight, dtype=float)
+        if not np.isfinite(weight).all():
+            raise ValueError("gram and rhs must be finite")
+        if (
+            weight.ndim != 2
+            or len(weight) != len(self.index)
+            or not len(weight)
+            or (weight < 0).any()
+        ):
+            raise ValueError(
+                "weights must be (queries, children), none negative, and there must be some query"
+            )
+        if len(self.answers) not in (0, len(self.index)):
+            raise ValueError("answers must be those of every query, or none")
+        if any(
+            np.ndim(i) != 1 or len(i) != self.cells or np.min(i, initial=0) < -1 for i in self.index
+        ):
+            raise ValueError("the index of each query must be (cells,) of numbers from 0, or -1")
+
+    @property
+    def cells(self) -> int:
+        return len(self.index[0])
+
+    def dense(self) -> Array:
+        """The matrices themselves, ``(children, cells, cells)``."""
+        same = np.stack([(i[:, None] == i[None, :]) & (i >= 0) for i in self.index])
+        return np.einsum("qc,qkl->ckl", self.weight, same)
+
+
+# Children whose totals are known only together: :math:`\sum_{c \in s} 1'x_c = T_s` for each part
+# :math:`s` of them.
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """``part`` ``(children,)``: the part that each child is in, -1 for none; ``total``
+    ``(parts,)``.
+    """
+
+    part: NDArray[np.intp]
+    total: NDArray[Any]
+
+    @staticmethod
+    def of(part: NDArray[Any] | None, total: NDArray[Any] | None, children: int) -> Parts:
+        """Checked; without ``part``, no child is in any."""
+        if (part is None) != (total is None):
+            raise ValueError("parts and totals go together")
+        if part is None or total is None:
+            return Parts(np.full(children, -1), np.zeros(0))
+        number, totals = np.asarray(part), np.asarray(total)
+        inside = number.shape == (children,) and totals.ndim == 1 and number.dtype.kind in "iu"
+        if not inside or not np.array_equal(np.unique(number[number >= 0]), np.arange(len(totals))):
+            raise ValueError(
+                "parts must be (children,) of numbers from 0 or -1, and each number have a total"
+                " and a child"
+            )
+        return Parts(number.astype(np.intp), totals)
+
+    def __len__(self) -> int:
+        return len(self.total)
+
+    @property
+    def bound(self) -> NDArray[np.bool_]:
+        """The children that are in a part."""
+        return self.part >= 0
+
+    def sums(self, values: NDArray[Any]) -> NDArray[Any]:
+        """``(children,)`` to ``(parts,)``."""
+        out = np.zeros(len(self), dtype=values.dtype)
+        np.add.at(out, self.part[self.bound], values[self.bound])
+        return out
+
+    def spread(self, values: Array, elsewhere: float) -> Array:
+        """``(parts,)`` to ``(children,)``, evenly: a part's value over its number of children."""
+        out = np.full(len(self.part), elsewhere)
+        out[self.bound] = (values / np.bincount(self.part[self.bound], minlength=len(self)))[
+            self.part[self.bound]
+        ]
+        return out
+
+    def projected(self, held: Array) -> Array:
+        """The nearest child totals ``(children,)`` that meet those of the parts: each child of a
+        part is shifted alike.
+        """
+        return np.asarray(held + self.spread(self.total - self.sums(held), 0.0))

@@ -3,7 +3,7 @@ every output.
 """
 
 from das.model.post_processing import METHODS
-from das.spec.budgets import budget_toml
+from das.spec.notes import budget_toml
 from das.spec.parse import Spec, load, of_kind, of_release, of_tree, parse
 from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec

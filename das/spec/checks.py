@@ -8,9 +8,8 @@ from itertools import pairwise
 
 from das.errors import SpecError
 from das.model.columns import Columns
-from das.model.grouping import DETAILED
-from das.model.kinds import KINDS
-from das.model.universe import Universe
+from das.model.query import DETAILED
+from das.model.universe import KINDS, Universe
 from das.plugins import READERS
 from das.spec.keys import CountsKeys
 from das.spec.parts import TreeKeys

@@ -13,8 +13,8 @@ from typing import Any
 import jinja2
 
 from das.errors import SpecError
-from das.model.attribute import Attribute
 from das.model.profile import ColumnProfile, InputProfile
+from das.model.schema import Attribute
 from das.spec.guess import RARE, Guess
 
 UNKNOWN = ("unknown", "missing", "not-stated")

@@ -9,7 +9,6 @@ from pydantic import Field
 from das.errors import SpecError
 from das.model.schema import Schema
 from das.model.universe import Planned
-from das.spec.own_parts import OwnUniverse, TablePart
 from das.spec.parts import (
     BudgetPart,
     Constraints,
@@ -21,7 +20,7 @@ from das.spec.parts import (
     Output,
     RoundingPart,
 )
-from das.spec.schema_part import SchemaPart
+from das.spec.schema_part import OwnUniverse, SchemaPart, TablePart
 from das.spec.specification import Specification
 
 

@@ -7,8 +7,16 @@ again when the release is verified."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
 
-from das.model.universe import Exact, Universe
+import tomli_w
+
+from das.model.measured_spine import MeasuredSpine
+from das.model.plan import Plan
+from das.model.redundant import RedundantMeasurements, redundant, redundant_on
+from das.model.spine import Spine
+from das.model.universe import Exact, RecordKind, Universe
 from das.plugins import READERS
 from das.spec.run import RunSpec
 
@@ -96,3 +104,77 @@ def bounds_in_words(lowest: str) -> Mapping[str, str]:
 def counts_in_words(u: Universe, level: str, query: str) -> str:
     by = "" if query == "total" else f" by {query}"
     return f"the number of {u.records} of every {level}{by}, exactly"
+
+
+# The measurements of a specification that buy nothing (:mod:`das.model.redundant`).
+
+
+def redundant_by_spec(spec: RunSpec) -> RedundantMeasurements:
+    """By the configuration alone: of an optimised spine, of all trees that there can be."""
+    levels, split = spec.geography.levels, spec.terms.split
+    return [(u, i) for u in spec.universes for i in redundant(u, levels, split.get(u.name, ()))]
+
+
+def redundant_by_trees(
+    spec: RunSpec, trees: Mapping[str, MeasuredSpine], published: Spine
+) -> RedundantMeasurements:
+    """By the trees that the universes are measured over."""
+    there = spec.on(trees)
+    return [(u, i) for u in there.universes for i in redundant_on(u, trees[u.name], published)]
+
+
+# A plan as the tables of a configuration that make it.
+
+
+def budget_toml(spec: RunSpec, universe: str, plan: Plan, made_from: Sequence[str] = ()) -> str:
+    """The tables of ``spec`` that make ``plan`` the plan of ``universe``. Budgets of the others are
+    relative to the persons': with another total of these they are written too, so that these
+    universes stay as they are. ``made_from``: what the shares were made from."""
+    sums: dict[str, Fraction] = {}
+    for d in plan.plain:
+        sums[d.level] = sums.get(d.level, Fraction(0)) + d.cost
+    shares: dict[str, Any] = {
+        "levels": {level: str(cost / plan.cost) for level, cost in sums.items()},
+        "queries": {
+            level: {d.query: str(d.cost / sums[level]) for d in plan.plain if d.level == level}
+            for level in sums
+        },
+    }
+    if made_from:
+        shares["made_from"] = list(made_from)
+    changed = spec.universe(universe)
+    if changed is not spec.persons:
+        return tomli_w.dumps(
+            _nested(changed.kind, {"relative": str(plan.cost / spec.persons.plan.cost)} | shares)
+        )
+    b = spec.budget
+    tree: dict[str, Any] = {
+        "budget": (
+            {
+                plan.mechanism.currency: str(plan.cost),
+                "neighbours": b.neighbours,
+                "delta": str(b.delta),
+                "mechanism": b.mechanism,
+            }
+            | shares
+        )
+    }
+    for u in spec.universes[1:]:
+        _merge(tree, _nested(u.kind, {"relative": str(u.plan.cost / plan.cost)}))
+    return tomli_w.dumps(tree)
+
+
+def _nested(kind: RecordKind, budget: dict[str, Any]) -> dict[str, Any]:
+    """The budget at its place in the configuration."""
+    tree: dict[str, Any] = budget
+    for name in reversed(kind.key("budget").split(".")):
+        tree = {name: tree}
+    return tree
+
+
+def _merge(into: dict[str, Any], tree: dict[str, Any]) -> None:
+    for key, value in tree.items():
+        if key in into:
+            _merge(into[key], value)
+        else:
+            into[key] = value

@@ -5,28 +5,67 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    field_validator,
+    model_validator,
+)
 
-from das.accounting.target import Target
+from das.accounting.calibration import Target
+from das.accounting.guarantee import USUAL
+from das.model.exact import exact
 from das.model.measured_spine import FANOUT
-from das.model.mechanism import EPSILON, RHO
-from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, EPSILON, MECHANISMS, RHO
 from das.model.post_processing import Method, OccupiedName, PriorName
 from das.plugins import READERS
-from das.spec.exact import DELTA, DeltaNumber, ExactNumber, OneOrMore
+
+if TYPE_CHECKING:
+    MechanismName = str
+else:
+    MechanismName = Literal[tuple(MECHANISMS)]
+
+
+# What several tables of a configuration have: exact numbers (:mod:`das.model.exact`), read as a
+# ``Fraction`` and written as an integer or a text; a delta; one text or a list of them.
+
+
+def _plain(value: Fraction) -> str | int:
+    return value.numerator if value.denominator == 1 else str(value)
+
+
+ExactNumber = Annotated[Fraction, BeforeValidator(exact), PlainSerializer(_plain)]
+
+
+def _is_a_delta(value: Fraction) -> Fraction:
+    if not 0 < value < 1:
+        raise ValueError(
+            f"delta is {value}, not between 0 and 1: say 1e-10, or another small number"
+        )
+    return value
+
+
+def _one_or_many(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+DeltaNumber = Annotated[ExactNumber, AfterValidator(_is_a_delta)]
+OneOrMore = Annotated[tuple[str, ...], BeforeValidator(_one_or_many)]
+#: Of a configuration that names no delta.
+DELTA = USUAL
+
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made
 #: for.
 LEAST_BUDGET, MOST_BUDGET = Fraction(1, 10**20), Fraction(10**9)
 #: More is a slip, too: no tract has so many blocks, and no code so many digits.
 MOST_FANOUT, MOST_DIGITS = 10**6, 9
-
-if TYPE_CHECKING:
-    MechanismName = str
-else:
-    MechanismName = Literal[tuple(MECHANISMS)]
 
 
 class Part(BaseModel):

@@ -14,17 +14,16 @@ from pydantic import Field, field_validator
 
 from das.errors import SpecError, UserError
 from das.model.budget import QueryNoise
-from das.model.kinds import kind_with
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.not_private import UNKNOWN, Private
 from das.model.post_processing import PostProcessing
-from das.model.universe import Universe
+from das.model.universe import Universe, kind_with
 from das.spec.checks import check_chain, check_keys
 from das.spec.parts import Estimation, Geography, Output, Part, RoundingPart, Run
-from das.spec.passes import written
 from das.spec.schema_part import SchemaPart
 from das.spec.specification import Specification
 from das.spec.tree import counts_tree
+from das.spec.universes import written
 
 UNMEASURED = "unmeasured"
 
@@ -80,7 +79,7 @@ class PublishedSpec(Specification):
     """What follows measurements that somebody else published."""
 
     title: ClassVar[str] = "measurements that another publisher made"
-    public: ClassVar[str] = "das.release.public_published:PublicPublished"
+    public: ClassVar[str] = "das.publications.published.public:PublicPublished"
     remedy: ClassVar[str] = (
         "there is nothing to measure by it: what follows measurement is das estimate --from"
     )

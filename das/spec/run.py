@@ -11,13 +11,11 @@ from pydantic import PrivateAttr
 
 from das.accounting.statement import Terms
 from das.model.budget import Neighbours
-from das.model.kinds import HOUSING, PERSONS
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, UnitClasses
 from das.model.mechanisms import MECHANISMS
 from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
-from das.model.unit_classes import UnitClasses
-from das.model.universe import Planned
+from das.model.universe import HOUSING, PERSONS, Planned
 from das.spec.checks import check
 from das.spec.keys import CountsKeys
 from das.spec.parts import BudgetPart, RelativeBudget
@@ -30,8 +28,8 @@ class RunSpec(CountsKeys):
     """A whole run of counts over a tree. Frozen; every part checked against the others."""
 
     title: ClassVar[str] = "counts over a tree"
-    public: ClassVar[str] = "das.release.public_counts:PublicCounts"
-    maker: ClassVar[str | None] = "das.making.counts:CountsMaker"
+    public: ClassVar[str] = "das.publications.counts.public:PublicCounts"
+    maker: ClassVar[str | None] = "das.publications.counts.truth.maker:CountsMaker"
     remedy: ClassVar[str] = (
         "name a configuration, run or release of the publication that this command is for"
     )

@@ -36,7 +36,7 @@ class Specification(Part):
     ``title``: what is published, in words; ``remedy``: who takes such a configuration, and its
     releases. ``public`` names the half that sees only releases, a
     :class:`das.release.publications.PublicHalf`, as ``"module:Class"``. ``maker`` names the half
-    that makes them from records, a :class:`das.making.work.Maker`, if there is one; ``tasks`` what
+    that makes them from records, a :class:`das.runs.protocol.Maker`, if there is one; ``tasks`` what
     its own stages do with a task, a mapping of :data:`das.engine.tasks.Work`, if it has some."""
 
     title: ClassVar[str]

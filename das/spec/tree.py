@@ -9,8 +9,7 @@ from typing import Any
 
 from das.errors import SpecError
 from das.model.exact import LARGEST
-from das.model.kinds import KINDS
-from das.model.universe import Universe
+from das.model.universe import KINDS, Universe
 
 #: Tables of universes, and with them the universes, by the names that earlier configurations give
 #: them.

@@ -8,31 +8,30 @@ from pathlib import Path
 
 from das.engine import Progress, Silent
 from das.errors import InputError
-from das.evaluate.accuracy import EstimateSource, Published, tally_queries
 from das.evaluate.coverage import CoverageTally, coverage_rows
 from das.evaluate.impossible import impossible
-from das.evaluate.tables import Whole, tally_tables
-from das.evaluate.tallies import Tallies, UniverseTallies
 from das.files import rows_csv
 from das.files.readers import area_list
 from das.files.release import areas as areas_file
-from das.files.run import errors_csv, truth
+from das.files.run import tallies as errors_csv
 from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
-from das.model.closed import Closed, ClosedRows
 from das.model.error_rows import CoverageRow, ErrorRow, ImpossibleRow, TableRow
+from das.model.frozen import Closed, ClosedRows
 from das.model.histogram import Histogram
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, UnitClasses
 from das.model.measurement import MeasurementSource
 from das.model.spine import Spine
-from das.model.unit_classes import UnitClasses
 from das.model.universe import Planned, Universe
 from das.release.opened import OpenedRelease, open_release
 from das.spec import RunSpec
 from das.tables import Table
 from das.tables import of as tables_of
-from das.truth.histogram import over, upward
-from das.truth.prepared import TrueHistograms
+from das.truth import files as truth
+from das.truth.evaluation.accuracy import EstimateSource, Published, tally_queries
+from das.truth.evaluation.tables import Whole, tally_tables
+from das.truth.evaluation.tallies import Tallies, UniverseTallies
+from das.truth.prepared import TrueHistograms, over, upward
 
 #: In ``confidential/evaluation/``.
 INTERVALS = "intervals.csv"
@@ -137,7 +136,7 @@ def write(
             row for q in u.queries for row in q.rows(mechanisms[u.universe])
         )
         of_tables += u.tables.rows(tables[u.universe], kinds, whole[u.universe])
-        errors_csv.write(directory.errors_of(u.universe), rows[u.universe], private=private)
+        errors_csv.write_errors(directory.errors_of(u.universe), rows[u.universe], private=private)
     folder = directory.errors.parent
     rows_csv.write_rows(folder / "tables.csv", TableRow, of_tables, private=private)
     rows_csv.write_rows(

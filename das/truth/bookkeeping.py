@@ -60,9 +60,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from das.accounting.statement import LedgerEvents
-from das.errors import PrivacyError, UserError
+from das.errors import PrivacyError, ReleaseError, UserError
 from das.files import atomic
 from das.files.run import noise_key, run_directory
 from das.files.run.ledger import Attempt, Entries, LedgerFile, MeasuredPart, StageKey
@@ -71,10 +72,57 @@ from das.files.run.task_store import TaskStore
 from das.model.budget import dearest
 from das.model.ledger import Event, Ledger
 from das.noise import entropy
-from das.truth.ledger_checks import check_draws, check_files
-from das.truth.registering import RunRegister, check_counted
+from das.register.entering import RunRegister, check_counted
 from das.truth.run_noise import Measuring, new_source, source_of
 from das.version import __version__
+
+# Whether the ledger of an interrupted run is that of its plan, and what it lists is there.
+
+
+class DueStage(Protocol):
+    """What a plan draws at a stage, and in which subtrees."""
+
+    @property
+    def events(self) -> tuple[Event, ...]: ...
+
+    @property
+    def subtrees(self) -> tuple[int, ...]: ...
+
+
+def check_draws(
+    entries: Entries, planned: Mapping[StageKey, DueStage], directory: RunDirectory
+) -> None:
+    """Check that the plan has every draw in an interrupted run's ledger. Check that an attempt with
+    a measured part has all draws of its stage, once.
+    """
+    for a in entries.attempts:
+        due = planned.get(a.stage)
+        events = due.events if due else ()
+        parts = due.subtrees if due else ()
+        events = events if a.measured else events[: len(a.events)]
+        if (
+            tuple(a.events) != events
+            or a.parts != len(parts)
+            or not a.measured.keys() <= set(parts)
+        ):
+            raise ReleaseError(
+                f"what it says of {a.universe} at {a.level} is not what the plan draws there",
+                where=directory.ledger,
+                remedy="a ledger that was altered proves nothing: start a new run",
+            )
+
+
+def check_files(entries: Entries, directory: RunDirectory) -> None:
+    """Check that every acknowledged file is there, as it was written."""
+    for path, sha256 in entries.files().items():
+        file = directory.release / path
+        if not file.is_file() or run_directory.file_digest(file) != sha256:
+            raise ReleaseError(
+                "these measurements are not those that the ledger says were written",
+                where=file,
+                remedy="they were altered or lost: start a new run in another folder",
+            )
+
 
 #: For each universe, digests that identify its true counts: one for each named piece.
 TruthDigests = Mapping[str, Mapping[str, str]]

@@ -22,18 +22,16 @@ from das.accounting.statement import LedgerEvents, statement
 from das.engine import Progress
 from das.engine.tasks import Answer, Engine, Task
 from das.errors import ReleaseError
-from das.evaluate.accuracy import Published
-from das.evaluate.tables import Whole
-from das.evaluate.tallies import Tallies
 from das.files import messages
 from das.files.messages import named, parted
-from das.files.run import made, run_directory, tallies, truth
+from das.files.run import run_directory, tallies
+from das.files.run import task_store as made
 from das.files.run.ledger import LedgerFile, MeasuredPart
 from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import perform
-from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.error_rows import ErrorRow
+from das.model.frozen import Closed
 from das.model.histogram import Histogram
 from das.model.spine import places
 from das.model.universe import Universe
@@ -44,14 +42,16 @@ from das.release.work_files import WorkFiles, stage_tasks, subtrees_of
 from das.spec import RunSpec
 from das.spec.notes import notes
 from das.tables import of as tables_of
+from das.truth import files as truth
 from das.truth.assessment import AssessmentInput, Comparand, Measured, Piece, assess, tally, write
-from das.truth.beginning import truth_digests
+from das.truth.beginning import ResumeState, truth_digests
 from das.truth.bookkeeping import BudgetBook
-from das.truth.histogram import over, upward
+from das.truth.evaluation.accuracy import Published
+from das.truth.evaluation.tables import Whole
+from das.truth.evaluation.tallies import Tallies
 from das.truth.measure import check_fits
 from das.truth.measuring import measure_part, planned
-from das.truth.prepared import TrueHistograms
-from das.truth.resume_state import ResumeState
+from das.truth.prepared import TrueHistograms, over, upward
 from das.truth.run_noise import noise_for
 
 FOR = "a part of the run is counted by itself"

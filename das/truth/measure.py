@@ -34,19 +34,17 @@ from numpy.typing import NDArray
 
 from das.errors import PrivacyError
 from das.model.budget import PlannedMeasurement
-from das.model.codes import Codes
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
+from das.model.names import Codes
 from das.model.plan import Plan
 from das.model.query import Query
 from das.model.schema import Schema
-from das.noise.answers import noisy_answers
-from das.noise.entropy import Entropy
-from das.noise.label import ChunkLabel, encoded
-from das.noise.samplers import SAMPLERS, VERSION
+from das.noise.entropy import ChunkLabel, Entropy, encoded
+from das.noise.samplers import SAMPLERS, VERSION, noisy_answers
 
 Mask = NDArray[np.bool_]
 
@@ -137,7 +135,7 @@ def draw(
 ) -> Iterator[DrawnChunk]:
     """The chunks of one level of a tree, which may be a part of a larger tree. The caller has
     already paid for them. ``number``: how often the level is drawn, this time included
-    (:class:`das.noise.label.ChunkLabel`).
+    (:class:`das.noise.entropy.ChunkLabel`).
 
     Raises :class:`PrivacyError` before the first draw if the histogram does not fit this level.
     """

@@ -21,10 +21,9 @@ from das.files.run.ledger import MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, UnitClasses
 from das.model.measurement import Measurement
 from das.model.source import Source
-from das.model.unit_classes import UnitClasses
 from das.model.universe import Planned
 from das.noise.entropy import Entropy
 from das.spec import RunSpec

@@ -13,11 +13,10 @@ from das.engine import Progress
 from das.engine.progress import SILENT
 from das.errors import InputError, SpecError
 from das.files import machine
-from das.files.readers import area_list, registry
-from das.files.readers.registry import read, read_beside
+from das.files.readers import area_list
 from das.files.readers.source import source_of
 from das.geography import bounds as geography
-from das.geography import optimized, tabulation, targets
+from das.geography import optimized, tabulation
 from das.geography.geocodes import NATIONAL, Geocodes
 from das.model.areas import Areas, off_spine
 from das.model.confidential import Confidential
@@ -30,11 +29,12 @@ from das.model.spine import Spine
 from das.model.universe import Universe
 from das.spec import RunSpec
 from das.spec.notes import bounds_in_words, counts_in_words, known_structures
-from das.spec.own_parts import OwnUniverse
 from das.spec.parts import TreeKeys
+from das.spec.schema_part import OwnUniverse
 from das.stages import Stages
-from das.truth.histogram import lowest_histogram
-from das.truth.prepared import Prepared, joined
+from das.truth import readers
+from das.truth.prepared import Prepared, joined, lowest_histogram
+from das.truth.readers import read, read_beside
 
 TrueHistograms = Mapping[str, Confidential[Histogram]]
 
@@ -54,7 +54,7 @@ def prepare(
         found = _each(spec, parts, progress, threads)
     known = {*spec.geography.levels, *(areas.kind for part in found for areas in part.areas)}
     if lost := [name for name in spec.geography.named if name not in known]:
-        raise targets.unknown(lost[0], sorted(known))
+        raise optimized.unknown(lost[0], sorted(known))
     whole = joined(found)
     machine.give_back()
     return whole
@@ -104,7 +104,7 @@ def _apart(spec: RunSpec, paths: Sequence[Path]) -> list[list[Path]]:
     paths = _named(spec, paths)
     across = bool(spec.geography.lists) or any(part.data.path for part in spec.own.values())
     apart = not across and "State" in spec.geography.levels[1:-1]
-    return registry.apart(spec.data.reader, paths) if apart else [paths]
+    return readers.apart(spec.data.reader, paths) if apart else [paths]
 
 
 def _prepare(
@@ -188,7 +188,7 @@ def trees_of(
     named = [name for name in g.named if name in there or not partly]
     rule = optimized.Rule(
         g.runs,
-        targets.of(named, blocks, spine, unit, lists),
+        optimized.of(named, blocks, spine, unit, lists),
         Geocodes(g.geocodes or "2020", {**NATIONAL, **(g.digits or {})}),
         structures=known.housing_units and known.group_quarters,
         facilities=known.group_quarters,

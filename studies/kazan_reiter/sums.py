@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.budget import Neighbours
-from das.model.mechanism import Mechanism
+from das.model.mechanisms import Mechanism
 from das.risk.noise import NEAR, Floats, Noise, Number, rates
 
 

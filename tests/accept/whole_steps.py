@@ -19,7 +19,10 @@ CONFIGURATIONS = (
 )
 METHODS, SPINES = ("topdown", "full-information"), ("tabulation", "optimized")
 
-#: Every packaged configuration of redistricting data, by each method over each tree.
+#: These name the areas that their tree aims at, and refuse the tree of tabulation.
+OPTIMIZED = ("pl94-2010-areas", "pl94-2010-best", "pl94-2010-fair")
+
+#: Every packaged configuration of redistricting data, by each method over each tree that it has.
 MATRIX = tuple(
     Step(
         f"{config}, {method}, {spine}",
@@ -38,6 +41,7 @@ MATRIX = tuple(
     for config in CONFIGURATIONS
     for method in METHODS
     for spine in SPINES
+    if spine == "optimized" or config not in OPTIMIZED
 )
 
 #: A plan of a state's own areas, and the best shares of its budget.

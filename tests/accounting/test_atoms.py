@@ -11,8 +11,8 @@ import pytest
 
 from das.accounting import Composition, delta, epsilon
 from das.accounting.atoms import Atoms
+from das.accounting.peaks import saddle
 from das.accounting.profile import PrivacyProfile
-from das.accounting.saddle import saddle
 from tests.accounting.oracle_convolution import Convolution
 
 #: Off any lattice to speak of.

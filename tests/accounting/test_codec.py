@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from das.accounting import codec
+from das.accounting.calibration import Target
 from das.accounting.document import (
     FORMAT,
     Document,
@@ -26,12 +27,10 @@ from das.accounting.document import (
     Variance,
 )
 from das.accounting.statement import LedgerEvents, Terms, statement
-from das.accounting.target import Target
 from das.errors import ReleaseError
 from das.model.budget import Neighbours
 from das.model.ledger import Event
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, Mechanism
 from das.model.redistricting import H1, PL94
 
 SCHEMA = Draft202012Validator(codec.json_schema())

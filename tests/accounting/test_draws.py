@@ -13,8 +13,7 @@ import pytest
 from das.accounting import Composition, epsilon, pure, worst_pair
 from das.accounting.draws import changed
 from das.errors import PrivacyError
-from das.model.allocation import Allocation
-from das.model.budget import Neighbours
+from das.model.budget import Allocation, Neighbours
 from das.model.ledger import Event, Ledger
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.plan import Plan

@@ -11,8 +11,8 @@ import mpmath
 import pytest
 
 from das.accounting import Composition, delta, epsilon
+from das.accounting.certificate import WithNegligible, split
 from das.accounting.contour import Contour, LogDelta
-from das.accounting.negligible import WithNegligible, split
 from das.accounting.profile import PrivacyProfile
 from tests.accounting.oracle_convolution import Convolution
 
@@ -83,7 +83,7 @@ def test_both_ends_hold_the_oracle(
     """Draws that the oracle can hold, when a fiftieth of rho counts as negligible. Neither end is
     certain for nothing: the others alone lie below the truth, and with a hundredth of the distance
     a the upper end does."""
-    monkeypatch.setattr("das.accounting.negligible.SHARE", Fraction(1, 50))
+    monkeypatch.setattr("das.accounting.certificate.SHARE", Fraction(1, 50))
     whole, truth = Composition.of(pairs), Convolution(pairs)
     others, negligible = split(whole)
     alone, below, near = PrivacyProfile(others), 0, 0
@@ -93,7 +93,7 @@ def test_both_ends_hold_the_oracle(
         assert found.low <= exact <= found.high
         below += alone.log_delta(eps).high < exact
         with monkeypatch.context() as less:
-            less.setattr("das.accounting.negligible.short", lambda a: a / 100)
+            less.setattr("das.accounting.certificate.short", lambda a: a / 100)
             near += bounded.log_delta(eps).high < exact
     assert below > 3
     assert near > 3

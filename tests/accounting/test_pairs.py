@@ -14,15 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import das
+from das.accounting.changes import pair_limits, told_apart
 from das.accounting.guarantee import exact_epsilon
-from das.accounting.pairs import pair_limits, told_apart
-from das.model.dhc import strategy
 from das.model.plan import Plan
 from das.model.schema import Schema
 from das.model.universe import Planned
+from das.publications.dhc.model import strategy
+from das.publications.dhc.spec import HOUSEHOLDS, PERSONS, UNITS, DhcSpec, all_of_production
 from das.spec import RunSpec
-from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcSpec
-from das.spec.dhc_budget import all_of_production
 from tests.spec.test_dhc_best import EIGHT, of
 
 Costs = Mapping[tuple[str, str], Fraction]
@@ -104,7 +103,7 @@ def relations(
 ) -> Iterator[tuple[str, str, Fraction, Fraction]]:
     """For each set of attributes that two persons differ in most (every query of one of them tells
     them apart), and each place that they share: the rho of both plans. Nothing of
-    :mod:`das.accounting.pairs` is used."""
+    :mod:`das.accounting.changes` is used."""
     levels = list(dict.fromkeys(lv for lv, _ in theirs))
     names = [a.name for a in schema.attributes]
     for some in (s for n in range(len(names) + 1) for s in combinations(names, n)):

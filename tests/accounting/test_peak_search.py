@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.accounting import peak_search
-from das.accounting.peak_search import Band, nodes, turns
+from das.accounting import peaks
+from das.accounting.peaks import Band, nodes, turns
 
 rates = st.fractions(Fraction(1, 10**6), Fraction(1, 3), max_denominator=10**9)
 
@@ -39,7 +39,7 @@ def test_nodes_are_those_inside_every_band(
     raw = sorted(raw)
     bands = [Band(float(r), w) for r, w in raw]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peak_search, "SIZE", size)
+        patch.setattr(peaks, "SIZE", size)
         pieces = list(nodes(bands, last))
     found = np.concatenate([j for j, _ in pieces])
     assert pieces[-1][1] == last

@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.accounting import epsilon
-from das.accounting import periodic_peaks as module
+from das.accounting import peaks as module
 from das.accounting.contour import Contour
 from das.accounting.draws import Composition
-from das.accounting.peak_search import turns
-from das.accounting.periodic_peaks import PeriodicPeaks, periodic_peaks
+from das.accounting.peaks import PeriodicPeaks, periodic_peaks, turns
 from das.accounting.tilted_gaussian import TiltedGaussian
 
 variances = st.fractions(Fraction(1, 10), 300, max_denominator=50)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from das.accounting.planning import Repricing, least_cost, normal_cost, options
 from das.errors import SpecError
 from das.model.budget import Neighbours, PlannedMeasurement
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS, Mechanism
 from das.model.plan import Plan
 from das.model.redistricting import PL94
 from tests.oracles import as_mpf

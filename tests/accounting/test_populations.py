@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das.accounting import populations
-from das.accounting.populations import Dearest, JointSet, JointSets
-from das.accounting.register import Cap, Opening, Register
 from das.errors import RegisterError
-from das.model.mechanism import EPSILON, RHO
+from das.model.mechanisms import EPSILON, RHO
+from das.register import publication_cost
+from das.register.book import Cap, Opening, Register
+from das.register.publication_cost import Dearest, JointSet, JointSets
 from tests.accounting.test_register import entry
 
 NAMES = tuple("abcdefg")
@@ -62,7 +62,7 @@ def test_every_set_is_kept_or_bounded(
     """Each set is in one that is kept, costs the same as one, or is below ``rest``."""
     given_ = each(costs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(populations, "KEPT", kept)
+        patch.setattr(publication_cost, "KEPT", kept)
         found = Dearest(given_, disjoint, additive=False).sets()
     assert found.exact
     assert len(found.kept) <= kept
@@ -92,7 +92,7 @@ def test_without_a_branch_it_is_an_upper_bound_that_says_so(
 ) -> None:
     given_ = [replace(s, pure=s.pure * (not additive)) for s in each(costs)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(populations, "BRANCHES", 0)
+        patch.setattr(publication_cost, "BRANCHES", 0)
         bound = Dearest(given_, disjoint, additive=additive).sets()
     exact = Dearest(given_, disjoint, additive=additive).sets()
     assert bound.kept[0].rho + bound.kept[0].pure >= exact.kept[0].rho + exact.kept[0].pure
@@ -116,14 +116,14 @@ def censuses(cap: Cap, years: int = 3, states: int = 50, apart: int = 0) -> Regi
 
 def test_three_censuses_of_fifty_states_need_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """125,000 sets: as sums of the dearest state of each census, without a single branch."""
-    monkeypatch.setattr(populations, "BRANCHES", 0)
+    monkeypatch.setattr(publication_cost, "BRANCHES", 0)
     spent = censuses(Cap(RHO, Fraction(1)), apart=1).spent
     assert (spent.cost, spent.exact) == (Fraction(3 * 50, 10_000), True)
     assert sorted(spent.populations) == ["2000-49", "2010-48", "2020-47"]
 
 
 def test_an_epsilon_of_equal_states_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(populations, "BRANCHES", 0)
+    monkeypatch.setattr(publication_cost, "BRANCHES", 0)
     cap = Cap(EPSILON, Fraction(1), Fraction(1, 10**9))
     one = censuses(cap, states=1).spent
     assert one.exact

@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 
 from das.accounting.draws import record
 from das.accounting.guarantee import worst_epsilon
-from das.accounting.publication_cost import PublicationCost
-from das.accounting.register import Cap
 from das.accounting.relations import relations
 from das.accounting.sources import joint_account
 from das.accounting.zcdp import no_more
-from das.cli.options import load_any
+from das.cli.kit.options import load_any
 from das.errors import RegisterError
 from das.model.budget import Neighbours, PlannedMeasurement
-from das.model.mechanism import EPSILON
-from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.model.mechanisms import DISCRETE_GAUSSIAN, EPSILON
+from das.register.book import Cap
+from das.register.publication_cost import PublicationCost
 from das.release.accounts import SourceReader
 
 BOUNDED = Neighbours.BOUNDED
@@ -143,7 +142,7 @@ def test_the_cost_holds_for_every_pair_of_data_sets(
 
 def test_many_changes_are_bounded_by_rho(monkeypatch: pytest.MonkeyPatch) -> None:
     known = cost_of("kazan-reiter", "moved")
-    monkeypatch.setattr("das.accounting.publication_cost.MOST_MOVES", 0)
+    monkeypatch.setattr("das.register.publication_cost.MOST_MOVES", 0)
     bounded = cost_of("kazan-reiter", "moved")
     assert (bounded.differing, bounded.rho) == ((), known.rho)
     delta = Fraction(1, 10**8)

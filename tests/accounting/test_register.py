@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.accounting import epsilon
-from das.accounting.publication_cost import PublicationCost
-from das.accounting.register import Cap, Entry, Opening, Register
 from das.errors import DasError, RegisterError
-from das.model.mechanism import EPSILON, RHO
+from das.model.mechanisms import EPSILON, RHO
+from das.register.book import Cap, Entry, Opening, Register
+from das.register.publication_cost import PublicationCost
 from tests.accounting.test_publication_cost import gaussian
 
 NAMES = ("a", "b", "c", "d", "e")

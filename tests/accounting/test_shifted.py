@@ -14,7 +14,7 @@ import pytest
 
 from das.accounting import delta
 from das.accounting.draws import Composition, Moves, only
-from das.accounting.largest_shift import is_worst
+from das.accounting.peaks import is_worst
 from das.accounting.profile import PrivacyProfile, worst_epsilon
 from das.accounting.worst import all_of
 from das.accounting.worst import epsilon as worst

@@ -21,14 +21,21 @@ from das.accounting.codec import plain
 from das.accounting.draws import Composition
 from das.accounting.profile import PrivacyProfile
 from das.accounting.relations import Multiple, Relation, Unit, relations
-from das.accounting.source_list import FORMAT, json_schema, of
-from das.accounting.sources import JointCase, JointRelation, PrivacySource, joint_account
+from das.accounting.sources import (
+    SOURCES_FORMAT,
+    JointCase,
+    JointRelation,
+    PrivacySource,
+    joint_account,
+    json_schema,
+    of,
+)
 from das.accounting.zcdp import tight
 from das.errors import SpecError
-from das.model.dhc import strategy
-from das.model.sdhc.sensitivity import PHSAFE, reach
+from das.publications.dhc.model import strategy
+from das.publications.sdhc.model.tables import PHSAFE, reach
+from das.publications.sdhc.spec import SdhcSpec
 from das.spec import load
-from das.spec.sdhc import SdhcSpec
 from tests.accounting.test_shifted import by_sum
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +78,7 @@ def named(value: dict[str, Any], name: str, delta: Fraction = DELTA) -> JointRel
 def listed(*rows: dict[str, Any]) -> dict[str, Any]:
     usual = {"publication": "p", "unit": "person", "neighbours": "unbounded", "from": "here"}
     each = [{"name": f"s{i}", **usual, **row} for i, row in enumerate(rows)]
-    return {"format": FORMAT, "name": "a test", "sources": each}
+    return {"format": SOURCES_FORMAT, "name": "a test", "sources": each}
 
 
 # --- the 2020 Census

@@ -13,17 +13,15 @@ from hypothesis import strategies as st
 
 from das.accounting import bun_steinke, codec, implied, tight
 from das.accounting import epsilon as exact_epsilon
-from das.accounting.document import FORMS, Zcdp
+from das.accounting.calibration import Target
+from das.accounting.document import FORMS, Zcdp, decimal
 from das.accounting.draws import record
-from das.accounting.fields import decimal
 from das.accounting.guarantee import guarantees
 from das.accounting.statement import CURVE, LedgerEvents, Terms, invariants, statement
-from das.accounting.target import Target
 from das.model.budget import Neighbours
 from das.model.constraint import Constraint
 from das.model.ledger import Event
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS, Mechanism
 from das.model.redistricting import H1, PL94
 
 DELTA = Fraction(1, 10**10)

@@ -12,22 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from das.accounting import (
-    curve,
-    delta,
-    epsilon,
-    guarantee,
-    periodic_peaks,
-    shared_quadrature,
-    worst,
-)
+from das.accounting import curve, delta, epsilon, guarantee, peaks, shared_quadrature, worst
 from das.accounting.draws import Composition, Differing, Moves, changed, composed, count
 from das.accounting.guarantee import combine, epsilons
 from das.accounting.profile import PrivacyProfile, worst_epsilon
 from das.accounting.zcdp import tight
-from das.model import chains
-from das.model.allocation import Allocation
-from das.model.budget import Neighbours
+from das.model import tabulation
+from das.model.budget import Allocation, Neighbours
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
@@ -58,7 +49,12 @@ def plan_of(
 ) -> Plan:
     allocation = Allocation(levels, dict.fromkeys(levels, queries))
     return Plan.of(
-        rho, DISCRETE_GAUSSIAN, neighbours, allocation, chains.classes(list(levels), paths), paths
+        rho,
+        DISCRETE_GAUSSIAN,
+        neighbours,
+        allocation,
+        tabulation.classes(list(levels), paths),
+        paths,
     )
 
 
@@ -222,7 +218,7 @@ def test_which_is_named_is_not_for_rounding_to_say() -> None:
 
 def test_without_draws_nothing_is_lost_and_beyond_any_use_the_conversion_is_given() -> None:
     levels = {level: Fraction(1, 4) for level in LEVELS}
-    paths = chains.conceivable(LEVELS)
+    paths = tabulation.conceivable(LEVELS)
     loud = plan_of(Fraction(10**5), levels, {"q": Fraction(1)}, paths, Neighbours.BOUNDED)
     low, high = epsilon(loud, D)
     assert (low, high) == (0.0, epsilon(loud, D, "zcdp-tight"))
@@ -279,7 +275,7 @@ REMEMBERED = guarantee.worst_epsilon
 
 
 def forget() -> None:
-    for kept in (worst._parts, REMEMBERED, periodic_peaks._known):
+    for kept in (worst._parts, REMEMBERED, peaks._known):
         kept.cache_clear()
 
 

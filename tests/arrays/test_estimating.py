@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import das
-from das.arrays.counting import Counted
-from das.arrays.result import Result
+from das.api.arrays.counting import Counted
+from das.api.arrays.result import Result
 from das.errors import InfeasibleError, InputError, SolverError, SpecError
 from das.estimate.family import Family
 from das.model.not_private import CELL, COLUMN

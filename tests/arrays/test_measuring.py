@@ -15,9 +15,9 @@ import pytest
 
 import das
 from das.accounting.draws import Composition
-from das.arrays.counting import Counted
+from das.api.arrays.counting import Counted
 from das.errors import InputError, PrivacyError, SpecError
-from das.model.codes import text
+from das.model.names import text
 from das.model.not_private import CELL, COLUMN
 
 PLACES = pd.DataFrame({"County": ["b", "a", "b", "a"], "Block": ["b2", "a1", "b1", "a2"]})

@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.cli import main, running
-from das.cli.console import shows_errors
-from das.cli.shown import worse_lines
+from das.cli.kit.console import shows_errors
+from das.cli.kit.shown import worse_lines
 from das.errors import UserError
 from das.evaluate.comparison import Headline
-from das.files.run import errors_csv
-from das.making import counts
+from das.files.run import tallies
+from das.publications.counts.truth import maker
 from das.truth import beginning, by_subtree, measuring
 from tests.altered import sealed
 from tests.worlds import Worlds
@@ -269,7 +269,7 @@ def test_compare_sets_noisy_beside_published(das: Das, copied: Path) -> None:
     assert (copied / "confidential" / "compare.html").read_text().count("<svg") >= 4
     rows = json.loads(das("compare", copied, "--json").out)
     assert set(rows) == {"persons", "housing"}
-    errors = errors_csv.read(copied / "confidential" / "evaluation" / "errors.csv")
+    errors = tallies.read_errors(copied / "confidential" / "evaluation" / "errors.csv")
     expected = [(r.level, r.query, r.bin, r.mae) for r in errors if r.source == "postprocessed"]
     assert [
         (r["level"], r["query"], r["bin"], r["mae_published"]) for r in rows["persons"]
@@ -971,7 +971,7 @@ def test_an_interruption_says_what_is_spent(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    for module, name in ((counts, "prepare"), (beginning.spine_file, "write")):
+    for module, name in ((maker, "prepare"), (beginning.spine_file, "write")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, interrupted)
             said = das("run", "configs/1940.toml", "--out", tmp_path / "run")

@@ -15,20 +15,21 @@ import jsonschema
 import pytest
 import tomli_w
 
-from das import pipeline, spec
+from das import spec
 from das.accounting import epsilon
 from das.accounting.codec import own_digest
 from das.accounting.planning import least_cost, normal_cost
 from das.cli import main
 from das.files import atomic
-from das.files.measurements import published_layout
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.files.simulators import census_2010 as simulate_2010
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.publications.published.files import layout
 from das.report.privacy import bound
+from das.runs import pipeline
 from tests.altered import sealed
 from tests.spec.test_parse import BASE, UNITS
 from tests.worlds import Worlds
@@ -196,7 +197,7 @@ def test_measurements_that_do_not_match_their_ledger_have_no_account(
 
 def test_files_of_another_publisher(das: Das, finished: Path, tmp_path: Path) -> None:
     """The files are held against what was read off them; there is no ledger to account for."""
-    published_layout.convert(finished / "release" / "nmf", tmp_path / "release")
+    layout.convert(finished / "release" / "nmf", tmp_path / "release")
     said = das("nmf", "verify", tmp_path)
     assert said.code == 0, said.err
     assert "6 queries by level" in said.out

@@ -15,12 +15,11 @@ from click.testing import CliRunner
 from das.cli import main
 from das.errors import SpecError
 from das.files import codes
-from das.files.simulators import dhc_files
-from das.jobs.frontier_study import load_study, resolved_study
-from das.jobs.frontier_topdown import TopDown
-from das.protect.swapping import Swapping
-from das.spec.study import StudySpec
-from das.truth import study_input
+from das.publications.dhc.truth import simulated
+from das.tools.protection.study.spec import StudySpec
+from das.tools.protection.truth import study_input
+from das.tools.protection.truth.methods.swapping import Swapping
+from das.tools.protection.truth.study import TopDown, load_study, resolved_study
 from tests.jobs import frontier_small
 from tests.test_docs import keys
 from tests.worlds import Worlds
@@ -68,7 +67,7 @@ def test_a_study_is_drafted_and_made(folder: Path) -> None:
 
 def test_linked_records_are_drafted_with_the_tables_of_the_published_attack(tmp_path: Path) -> None:
     blocks = ROOT / "data" / "pl94_2010" / "nj2010.pl.zip"
-    dhc_files.simulate([blocks], tmp_path / "linked", seed=1)
+    simulated.simulate([blocks], tmp_path / "linked", seed=1)
     study = tmp_path / "study.toml"
     code, said = das("frontier", "init", "--data", tmp_path / "linked", "--points", blocks,
                      "--out", study)  # fmt: skip

@@ -15,20 +15,20 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from das.cli.area_plan import _shown
-from das.cli.console import records_table
+from das.cli.kit.console import records_table
 from das.errors import UserError
 from das.files.release import areas, place_search, statement
 from das.files.release import spine as spine_file
 from das.files.release import tables as published_tables
-from das.files.release.table_places import PlaceColumns
+from das.files.release.place_search import PlaceColumns
 from das.model.areas import Areas
-from das.model.codes import encoded, text
 from das.model.histogram import Histogram
-from das.model.kinds import HOUSING, PERSONS
+from das.model.names import encoded, text
 from das.model.redistricting import H1, PL94
 from das.model.spine import Spine
+from das.model.universe import HOUSING, PERSONS
 from das.tables import published
+from das.tools.areas.command import _plan_shown
 from tests.commands import Commands, Das
 from tests.statements import one_draw
 
@@ -467,7 +467,7 @@ def test_the_name_of_an_area_is_not_cut_away_by_many_figures(width: int) -> None
     spines = ("tabulation", "production", "targets", "these areas")
     rows = [
         {"area": f"D{i}"}
-        | {f"{s}, {n}": _shown(139.45 + i) for s in spines for n in ("topdown", "estimate")}
+        | {f"{s}, {n}": _plan_shown(139.45 + i) for s in spines for n in ("topdown", "estimate")}
         for i in range(3)
     ]
     screen = Console(width=width, file=io.StringIO())

@@ -16,15 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from das.cli.interruption import resumable
-from das.cli.options import guarded
+from das.cli.kit.interruption import resumable
+from das.cli.kit.options import guarded
 from das.engine.choice import EngineChoice
 from das.engine.tasks import HandedOver, Task
-from das.files.run.array import ArrayEngine
 from das.files.run.run_directory import RunDirectory
-from das.files.run.staged import attempt, perform
+from das.files.run.staged import ArrayEngine, attempt, perform
 from das.files.run.task_store import TaskStore
-from das.jobs import tasks as jobs
+from das.runs import tasks as jobs
 from tests.commands import Commands
 from tests.engine.stages import SECRET, fail, note, tasks
 from tests.told import Told
@@ -164,7 +163,7 @@ def test_the_loop_that_is_printed_does_all(run: Path, root: Path, tmp_path: Path
     """In a shell, with a stage that a program of ours would know; the folder's name has a space."""
     script = tmp_path / "das"
     script.write_text(f"""#!{sys.executable}
-import das.jobs.tasks as jobs
+import das.runs.tasks as jobs
 from das.cli import main
 from tests.engine.stages import note
 jobs.STAGES = {{"dummy": note}}
@@ -250,7 +249,7 @@ def test_options_of_engines_are_checked_before_anything_is_read(
 
 
 def test_the_choice_of_an_engine_is_in_the_command_that_goes_on(tmp_path: Path) -> None:
-    from das.cli.interruption import of_engine
+    from das.cli.kit.interruption import of_engine
 
     assert of_engine(EngineChoice(workers=4)) == []
     assert of_engine(EngineChoice("array", wait=True)) == ["--engine", "array", "--wait"]

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import das
-from das.release.dhc import open_dhc
-from das.release.groups import open_groups
+from das.publications.detailed.release import open_groups
+from das.publications.dhc.release import open_dhc
 from das.release.measured_rows import RowOptions
 from das.release.publications import publication_of
 from tests.commands import Commands

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from das.files.simulators import detailed
+from das.publications.detailed.simulation import files
+from das.publications.detailed.spec import DetailedFolders
 from das.spec import load
-from das.spec.detailed import DetailedFolders
 from tests.commands import Commands
 
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("safetab") / "groups"
-    detailed.write(out, seed=3, states="RI", persons=600, codes=40)
+    files.write(out, seed=3, states="RI", persons=600, codes=40)
     return out
 
 

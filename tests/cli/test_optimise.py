@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from das import pipeline
-from das.jobs import optimising
+from das.runs import pipeline
 from das.spec import parse
+from das.tools.planning import optimizing
 from tests.commands import Commands, Das
 from tests.worlds import Worlds
 
@@ -105,7 +105,7 @@ def test_a_gap_that_did_not_close_is_said(
     said = json.loads(das(*args, "--json")[1])
     assert said["gap"] < 4e-4
     assert "NOT PROVED BEST" not in das(*args)[1]
-    monkeypatch.setitem(optimising.GAPS, "numbers", (2e-4, 3))
+    monkeypatch.setitem(optimizing.GAPS, "numbers", (2e-4, 3))
     said = json.loads(das(*args, "--json")[1])
     assert said["gap"] > 4e-4
     assert said["gap"] == pytest.approx(1 - said["bound"] / said["value"])

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from das.model.dhc import strategy
+from das.publications.dhc.model import strategy
+from das.publications.dhc.spec import HOUSEHOLDS
 from das.spec import load
-from das.spec.dhc import HOUSEHOLDS
 from tests.commands import Commands, Das
 from tests.worlds import Worlds
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from das.cli import redundant
+from das.cli.kit import redundant
 from das.release.opened import open_release
-from das.spec.redundant import redundant_by_trees
+from das.spec.notes import redundant_by_trees
 from tests.commands import Commands, Das
 from tests.worlds import ROOT, Worlds
 

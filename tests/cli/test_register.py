@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from das.accounting.fields import decimal
+from das.accounting.document import decimal
 from das.accounting.relations import relations
 from das.accounting.sources import joint_account
 from das.accounting.statement import CURVE
-from das.cli.options import load_any
-from das.files import register
+from das.cli.kit.options import load_any
+from das.register import file as register
 from das.release.accounts import SourceReader
 from das.release.publications import publication
 from tests.commands import Commands, Das

@@ -19,9 +19,9 @@ from click.testing import CliRunner
 
 from das import __main__ as program
 from das import cli, plugins
-from das.cli import lazy
-from das.cli.interruption import Terminated, terminable
-from das.cli.options import OUT, PATH, guarded
+from das.cli.kit import lazy
+from das.cli.kit.interruption import Terminated, terminable
+from das.cli.kit.options import OUT, PATH, guarded
 from das.errors import SpecError, UserError
 from das.files.run import run_directory
 from das.files.store import Store

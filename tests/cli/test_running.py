@@ -8,16 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from das import pipeline
 from das.cli import running
-from das.cli.options import Stores
+from das.cli.kit.options import Stores
 from das.engine import Progress, Silent
 from das.engine.choice import EngineChoice, cores
 from das.errors import UserError
 from das.files.run.run_directory import RunDirectory
-from das.jobs.simulated_dhc import SimulatedInput
 from das.model.not_private import WITHOUT
+from das.publications.dhc.simulation.packaged import SimulatedInput
 from das.release.outcome import Outcome
+from das.runs import pipeline
 from das.spec import RunSpec
 from tests.commands import Commands
 from tests.worlds import Worlds

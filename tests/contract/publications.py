@@ -18,20 +18,26 @@ import pyarrow.parquet as pq
 import pytest
 from das_toy import maker as toy_maker
 
-from das import pipeline, spec
+from das import spec
 from das.engine.choice import EngineChoice
 from das.files.run import noise_key
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
-from das.making import detailed as detailed_making
-from das.making import dhc as dhc_making
 from das.model.ledger import Event
-from das.release import by_subtree, estimating, public_sdhc, sdhc_tables, subtree_merge
+from das.publications.detailed.truth import maker as detailed_making
+from das.publications.detailed.truth import run as group_run
+from das.publications.detailed.truth import run as measure
+from das.publications.dhc.truth import maker as dhc_making
+from das.publications.dhc.truth import measuring
+from das.publications.dhc.truth.oracle import OnDemandMeasurement
+from das.publications.sdhc import public, tables
+from das.publications.sdhc.truth import run as sdhc_run
+from das.release import by_subtree, estimating
 from das.release.outcome import Outcome
+from das.runs import pipeline
 from das.spec import Specification
 from das.truth import by_subtree as truth_by_subtree
-from das.truth import dhc_measuring, group_measure, group_run, prepared, sdhc_run
-from das.truth.on_demand import OnDemandMeasurement
+from das.truth import prepared
 from tests.detailed import runs
 from tests.plugged import toy_declared
 from tests.sdhc.folders import made_up
@@ -192,8 +198,8 @@ def subtrees(worlds: Worlds, folder: Path) -> Published:
             Step(by_subtree, "_told", 3),
             Step(by_subtree, "_estimated", 2),
             Step(by_subtree, "_publish", 3),
-            Step(subtree_merge.microdata, "publish_parts", 2),
-            Step(subtree_merge.table_columns, "join", 9),
+            Step(by_subtree.microdata, "publish_parts", 2),
+            Step(by_subtree.table_columns, "join", 9),
             Step(estimating, "_described"),
             Step(truth_by_subtree, "tally", 3),
             Step(truth_by_subtree, "write"),
@@ -229,15 +235,15 @@ def dhc(worlds: Worlds, folder: Path) -> Published:
 
     def steps() -> list[Step]:
         return [
-            Step(dhc_measuring, "planned"),
+            Step(measuring, "planned"),
             Step(LedgerFile, "begin", 4),
             Step(OnDemandMeasurement, "answers", 3),
             Step(OnDemandMeasurement, "answers", 60),
-            Step(dhc_measuring.on_demand, "write", 2),
+            Step(measuring.on_demand, "write", 2),
             Step(LedgerFile, "acknowledge", 2),
             Step(LedgerFile, "close"),
             Step(noise_key, "delete"),
-            Step(dhc_measuring, "seal"),
+            Step(measuring, "seal"),
             Step(dhc_making, "publish"),
         ]
 
@@ -289,7 +295,7 @@ def groups(worlds: Worlds, folder: Path, product: str = "persons") -> Published:
         steps,
         lambda: Step(group_run, "measure", 3),
         alter,
-        around=lambda: patched(group_measure, "MOST_GROUPS", 12),
+        around=lambda: patched(measure, "MOST_GROUPS", 12),
         adds=of_one_run,
     )
 
@@ -311,9 +317,9 @@ def sdhc(worlds: Worlds, folder: Path) -> Published:
             Step(LedgerFile, "close"),
             Step(noise_key, "delete"),
             Step(sdhc_run, "seal"),
-            Step(public_sdhc, "write_official"),
-            Step(sdhc_tables, "write"),
-            Step(public_sdhc, "seal"),
+            Step(public, "write_official"),
+            Step(tables, "write"),
+            Step(public, "seal"),
             Step(RunDirectory, "write_manifest"),
         ]
 

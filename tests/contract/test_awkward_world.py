@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import das
+from das.publications.published.reestimation import estimate_from
 from das.release import verify
-from das.release.again import estimate_from
 from das.release.opened import open_release
 from das.truth.assessment import truth_of
 from tests import awkward

@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from das.accounting.register import Cap, Entry, Opening
 from das.errors import RegisterError
-from das.files import register
-from das.files.register import RegisterFile
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
-from das.jobs import registering
-from das.model.mechanism import RHO
+from das.model.mechanisms import RHO
+from das.register import checking, file
+from das.register.book import Cap, Entry, Opening
+from das.register.entering import RegisterOptions
+from das.register.file import RegisterFile
 from das.release.publications import publication_of
-from das.truth import voiding
-from das.truth.registering import RegisterOptions
 from tests.contract.publications import EVERY, Published
 from tests.stopped import Killed, Step
 from tests.worlds import Worlds
@@ -33,12 +31,12 @@ def published(request: pytest.FixtureRequest, worlds: Worlds, tmp_path: Path) ->
 
 def opened(path: Path, most: int | str = 1_000_000, relation: str = "replaced") -> RegisterOptions:
     cap = Cap(RHO, Fraction(most))
-    register.create(path, Opening("x", cap, "everybody", relation))
+    file.create(path, Opening("x", cap, "everybody", relation))
     return RegisterOptions(path)
 
 
 def entries(options: RegisterOptions) -> list[Entry]:
-    return list(register.read(options.path).register.standing.values())
+    return list(file.read(options.path).register.standing.values())
 
 
 def stop(published: Published, out: Path, step: Step, **how: object) -> None:
@@ -72,12 +70,12 @@ def test_it_enters_once_before_anything_is_in_its_ledger(
         second = 1 if published.name == "the toy" else 2  # it has one stage
         stop(published, out, Step(LedgerFile, "begin", second), resume=True)
         assert entries(options) == [entry]
-        registering.check_run(options.path, out)
+        checking.check_run(options.path, out)
         if directory.ledger.exists():
             assert {a.key for a in LedgerFile(directory.ledger).entries.attempts} == {entry.key}
         for folder in (out, voided):
             with pytest.raises(RegisterError, match="stays spent: it has begun"):
-                voiding.void(folder)
+                checking.void(folder)
         assert entries(options) == [entry]
 
 
@@ -86,7 +84,7 @@ def test_it_can_be_given_up_before_its_first_draw(published: Published, tmp_path
     with published.around():
         stop(published, out, Step(RegisterFile, "append", 2), register=options)
         copy = shutil.copytree(out, tmp_path / "copy")
-        voiding.void(out)
+        checking.void(out)
         assert entries(options) == []
         for folder in (out, copy):
             with pytest.raises(RegisterError, match="given up"):

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import null_space
 
-from das.design.choices import Choices
-from das.design.model import Array, Estimand, Model
-from das.model import chains
+from das.design.model import Array, Choices, Estimand, Model
+from das.model import tabulation
 from das.model.areas import Areas
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
@@ -29,7 +28,7 @@ def choices(tree: MeasuredSpine, pairs: Sequence[tuple[str, str]]) -> Choices:
         return Choices.alike(pairs, "all")
     return Choices(
         tuple(pairs),
-        {p: held for p, held in chains.classes(tree.spine.levels, tree.paths).items() if held},
+        {p: held for p, held in tabulation.classes(tree.spine.levels, tree.paths).items() if held},
     )
 
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from das.design import trees
-from das.design.choices import Choices
 from das.design.homogeneous import Homogeneous
-from das.design.model import Estimand
+from das.design.model import Choices, Estimand
 from das.design.problem import Problem
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.errors import InputError, SpecError

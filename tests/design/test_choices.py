@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from das.design.choices import Choices
-from das.model import chains
-from das.model.allocation import Allocation
-from das.model.budget import Neighbours
+from das.design.model import Choices
+from das.model import tabulation
+from das.model.budget import Allocation, Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
 
@@ -30,7 +29,7 @@ PAIRS = (
 )
 EVERY = {
     place: held
-    for place, held in chains.classes(LEVELS, chains.conceivable(LEVELS)).items()
+    for place, held in tabulation.classes(LEVELS, tabulation.conceivable(LEVELS)).items()
     if held
 }
 some_classes = st.sets(st.sampled_from(list(EVERY)), min_size=1).map(
@@ -60,13 +59,13 @@ def test_precisions_are_those_of_the_plan_with_every_class() -> None:
     split = Allocation(
         level, {lv: {q: c / level[lv] for (at, q), c in cost.items() if at == lv} for lv in LEVELS}
     )
-    paths = chains.conceivable(LEVELS)
+    paths = tabulation.conceivable(LEVELS)
     plan = Plan.of(
         Fraction(5),
         DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,
         split,
-        chains.classes(LEVELS, paths),
+        tabulation.classes(LEVELS, paths),
         paths,
     )
     measurements = Choices(PAIRS, EVERY)

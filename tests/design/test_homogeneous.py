@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from scipy.linalg import null_space
 
 import das
-from das.design.choices import Choices
 from das.design.homogeneous import Homogeneous
-from das.design.model import Estimand
+from das.design.model import Choices, Estimand
 from das.design.optimise import CertifiedAllocation, optimise
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.errors import SpecError
-from das.model.attribute import Attribute
-from das.model.grouping import Grouping
-from das.model.schema import Schema
+from das.model.query import Grouping
+from das.model.schema import Attribute, Schema
 from tests.design.dense import check_gradient
 from tests.estimate.world import PLAIN, SMALL
 from tests.oracles import dense

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from das.design.choices import Choices
 from das.design.homogeneous import Homogeneous
-from das.design.model import Estimand
+from das.design.model import Choices, Estimand
 from das.design.optimise import optimise
 from das.design.problem import MET, LossLimits, Problem
 from das.design.target_set import AccuracyTarget, LossLimit, TargetSet, limit_losses

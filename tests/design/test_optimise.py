@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from das.design import trees
-from das.design.choices import Choices
 from das.design.homogeneous import Homogeneous
-from das.design.model import Estimand, Model
+from das.design.model import Choices, Estimand, Model
 from das.design.optimise import optimise
 from das.design.problem import MET, CertifiedAllocation, Problem
 from das.design.target_set import AccuracyTarget, Objective, TargetSet, redundant

@@ -19,12 +19,11 @@ from das.design.model import Estimand
 from das.design.recursion import Recursion
 from das.errors import InputError, SpecError
 from das.model.areas import Areas
-from das.model.attribute import Attribute
-from das.model.grouping import Grouping
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
-from das.model.schema import Schema
+from das.model.query import Grouping
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from tests.design.dense import DenseTree, check_gradient, choices
 from tests.estimate.test_information import in_parts

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das.design.choices import Choices
-from das.design.model import Estimand
+from das.design.model import Choices, Estimand
 from das.design.optimise import optimise
 from das.design.problem import Incumbent, Problem, View
-from das.design.units_alone import SampledPass, SampledUnit, UnitsAlone
 from das.model.budget import ALL
+from das.tools.planning.units_alone import SampledPass, SampledUnit, UnitsAlone
 
 Array = NDArray[np.float64]
 QUERIES = ("coarse", "other", "cells")

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from das.files.detailed import geography, measurements
-from das.files.detailed import parameters as parameter_files
 from das.files.run import run_directory
-from das.model.adaptive import FIRST, ONLY, PRODUCTS, LevelPlan
-from das.model.group_measurement import GroupMeasurement
-from das.model.population import ACROSS, REGIONS, GroupLevel
-from das.release.groups import OpenedGroups, open_groups, write_public
+from das.publications.detailed.files import geography, measurements
+from das.publications.detailed.files import parameters as parameter_files
+from das.publications.detailed.model.iterations import ACROSS, REGIONS, GroupLevel
+from das.publications.detailed.model.records import GroupMeasurement
+from das.publications.detailed.model.tables import FIRST, ONLY, PRODUCTS, LevelPlan
+from das.publications.detailed.release import OpenedGroups, open_groups, write_public
 from tests.detailed.runs import configured
 from tests.files.detailed import folders
 

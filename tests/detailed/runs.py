@@ -10,12 +10,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from das import pipeline
 from das.engine.choice import EngineChoice
-from das.files.detailed import config
-from das.model.adaptive import PRODUCTS
+from das.publications.detailed.files import config
+from das.publications.detailed.model.tables import PRODUCTS
+from das.publications.detailed.spec import DetailedFolders
 from das.release.outcome import Outcome
-from das.spec.detailed import DetailedFolders
+from das.runs import pipeline
 from tests.files.detailed import folders
 
 #: Budgets at which noise is 0.

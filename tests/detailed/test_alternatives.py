@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das.detailed.alternatives import fewer_codes, stage_errors
 from das.errors import SpecError
-from das.model.adaptive import FIRST
-from das.model.population import GroupLevel
+from das.publications.detailed.model.iterations import GroupLevel
+from das.publications.detailed.model.tables import FIRST
+from das.publications.detailed.planning.margins import fewer_codes, stage_errors
 from tests.detailed import worlds
 
 PERSONS = worlds.persons()

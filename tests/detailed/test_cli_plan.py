@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from das.cli import detailed_plan
-from das.model.adaptive import PRODUCTS, Parameters, Product
 from das.model.mechanisms import GEOMETRIC
+from das.publications.detailed.model.tables import PRODUCTS, Parameters, Product
+from das.publications.detailed.planning import command
 from tests.detailed import worlds
 from tests.files.detailed import folders
 
@@ -28,11 +28,11 @@ def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
             ]()
         )
 
-    monkeypatch.setattr(detailed_plan, "read", read)
+    monkeypatch.setattr(command, "read", read)
 
 
 def plan(*args: str, exit_code: int = 0) -> str:
-    done = CliRunner().invoke(detailed_plan.plan, list(args))
+    done = CliRunner().invoke(command.plan, list(args))
     assert done.exit_code == exit_code, done.output
     return done.output
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from das.cli import detailed_risk
-from das.cli.detailed import detailed
-from das.detailed.membership import ALARMS, Membership
-from das.model.adaptive import Parameters
 from das.model.mechanisms import GEOMETRIC
+from das.publications.detailed import risk as command
+from das.publications.detailed.command import detailed
+from das.publications.detailed.model.tables import Parameters
+from das.publications.detailed.risk import ALARMS, Membership
 from tests.detailed import worlds
 
 
 def risk(
     monkeypatch: pytest.MonkeyPatch, parameters: Parameters, *args: str, exit_code: int = 0
 ) -> str:
-    monkeypatch.setattr(detailed_risk, "read", lambda folder, product: parameters)
+    monkeypatch.setattr(command, "read", lambda folder, product: parameters)
     done = CliRunner().invoke(detailed, ["risk", "folder", *args])
     assert done.exit_code == exit_code, done.output
     return done.output
@@ -28,7 +28,7 @@ def risk(
 def test_chances_and_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = worlds.persons(runs=("us",))
     found = json.loads(risk(monkeypatch, parameters, "--json"))
-    assert [m["who"] for m in found["membership"]] == list(detailed_risk.PERSONS)
+    assert [m["who"] for m in found["membership"]] == list(command.PERSONS)
     assert round(found["membership"][0]["right"], 3) == 0.771
     assert {"level": "TRACT detailed", "seen": "not published", "least": 0, "most": 30} in found[
         "sizes"
@@ -43,7 +43,7 @@ def test_nothing_is_seen_where_sizes_are_known_before(monkeypatch: pytest.Monkey
     long.)
     """
     nobody = Membership("us", None, True, 0.5, tuple((alarm, float(alarm)) for alarm in ALARMS))
-    monkeypatch.setattr(detailed_risk, "membership", lambda *_: nobody)
+    monkeypatch.setattr(command, "membership", lambda *_: nobody)
     parameters = worlds.households(runs=("us",))
     assert (
         json.loads(risk(monkeypatch, parameters, "--product", "households", "--json"))["sizes"]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das.detailed.combine import NARROW, Z, combined, interval
-from das.model.adaptive import FIRST, LevelPlan
 from das.model.mechanisms import GEOMETRIC
-from das.model.population import GroupLevel
+from das.publications.detailed.estimation.combine import NARROW, Z, combined, interval
+from das.publications.detailed.model.iterations import GroupLevel
+from das.publications.detailed.model.tables import FIRST, LevelPlan
 from tests.detailed.estimation_worlds import noise
 from tests.detailed.worlds import persons
 

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das.detailed import joint
-from das.detailed.forest import Above, Forest, Outline
-from das.detailed.joint import Belief
-from das.detailed.layers import coarser
-from das.detailed.tree import KnownTotals, met
-from das.detailed.wholes import wholes
-from das.model.adaptive import SEX_BY_AGE, AdaptiveTable
+from das.publications.detailed.estimation import layers as joint
+from das.publications.detailed.estimation.forest import Above, Forest, Outline
+from das.publications.detailed.estimation.layers import Belief, KnownTotals, coarser, met
+from das.publications.detailed.estimation.wholes import wholes
+from das.publications.detailed.model.tables import SEX_BY_AGE, AdaptiveTable
 
 Floats = NDArray[np.float64]
 

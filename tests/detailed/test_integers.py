@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from das.detailed.integers import capped_integers, families, nearest, refined
+from das.publications.detailed.estimation.combine import capped_integers, families, nearest, refined
 
 
 @pytest.mark.parametrize("seed", range(20))

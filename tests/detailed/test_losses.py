@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from das.accounting import Composition, bun_steinke, delta, epsilon
-from das.detailed import losses, planning
-from das.model.adaptive import FIRST, ONLY, Parameters
 from das.model.mechanisms import GEOMETRIC
-from das.model.population import GroupLevel, Kind
+from das.publications.detailed.model.iterations import GroupLevel, Kind
+from das.publications.detailed.model.tables import FIRST, ONLY, Parameters
+from das.publications.detailed.planning import losses
+from das.publications.detailed.planning import margins as planning
 from tests.detailed import worlds
 
 PERSONS, HOUSEHOLDS = worlds.persons(), worlds.households()

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from das.detailed.combine import Z
-from das.detailed.margins_of_error import half_widths
-from das.model.adaptive import ONLY
 from das.model.budget import PlannedMeasurement
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, Mechanism
+from das.publications.detailed.estimation.combine import Z, half_widths
+from das.publications.detailed.model.tables import ONLY
 from tests.detailed.test_combine import NATION
 from tests.detailed.worlds import persons
 

@@ -8,11 +8,11 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from das.detailed.membership import ALARMS, EXCLUDED, disclosures, membership
-from das.detailed.planning import published, sizes
 from das.errors import UserError
 from das.model.mechanisms import GEOMETRIC
-from das.model.population import GroupLevel
+from das.publications.detailed.model.iterations import GroupLevel
+from das.publications.detailed.planning.margins import published, sizes
+from das.publications.detailed.risk import ALARMS, EXCLUDED, disclosures, membership
 from tests.detailed.worlds import households, persons
 
 NORMAL = NormalDist()

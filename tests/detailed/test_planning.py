@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.detailed import planning
-from das.detailed.planning import LevelOutlook
 from das.errors import SpecError
-from das.model.adaptive import FIRST, ONLY, LevelPlan
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
-from das.model.population import GroupLevel
+from das.publications.detailed.model.iterations import GroupLevel
+from das.publications.detailed.model.tables import FIRST, ONLY, LevelPlan
+from das.publications.detailed.planning import margins
+from das.publications.detailed.planning.margins import LevelOutlook
 from tests.detailed import worlds
 from tests.oracles import as_mpf
 
@@ -60,16 +60,16 @@ def test_the_world_is_that_of_production() -> None:
 def test_table_7(margin: int, step_2: str, whole: str) -> None:
     """Rounded to the nearest: 2.1342 is 2.134 there, where a budget rounded up would be 2.135. The
     bounded columns are twice the rounded ones: 0.318, where 2 * 0.15874 is 0.317."""
-    assert round(planning.conventional_budget(margin, 9, Fraction(0)), 3) == Fraction(step_2)
-    assert round(planning.conventional_budget(margin, 9, GAMMA), 3) == Fraction(whole)
-    assert round(planning.conventional_budget(margin, 8, GAMMA), 3) != Fraction(whole)
+    assert round(margins.conventional_budget(margin, 9, Fraction(0)), 3) == Fraction(step_2)
+    assert round(margins.conventional_budget(margin, 9, GAMMA), 3) == Fraction(whole)
+    assert round(margins.conventional_budget(margin, 8, GAMMA), 3) != Fraction(whole)
 
 
 @pytest.mark.parametrize("margin, budget", [(3, "1.529"), (11, "0.1449"), (50, "0.007531")])
 def test_the_exact_budget_is_lower(margin: int, budget: str) -> None:
-    found = planning.least_budget(DISCRETE_GAUSSIAN, margin, 9, GAMMA)
+    found = margins.least_budget(DISCRETE_GAUSSIAN, margin, 9, GAMMA)
     assert found == Fraction(budget)
-    assert found < planning.conventional_budget(margin, 9, GAMMA)
+    assert found < margins.conventional_budget(margin, 9, GAMMA)
 
 
 @settings(max_examples=25, deadline=None)
@@ -82,7 +82,7 @@ def test_the_exact_budget_is_lower(margin: int, budget: str) -> None:
 def test_the_least_budget_keeps_its_margin_and_less_does_not(
     margin: int, s: int, gamma: Fraction, coverage: float
 ) -> None:
-    budget = planning.least_budget(DISCRETE_GAUSSIAN, margin, s, gamma, coverage)
+    budget = margins.least_budget(DISCRETE_GAUSSIAN, margin, s, gamma, coverage)
 
     def held(cost: Fraction) -> mpmath.mpf:
         p = probabilities(s / (2 * (1 - gamma) * cost))
@@ -111,7 +111,7 @@ def test_margins_of_production_and_what_they_hold(
     """Section 6.1 of the paper has it that [1.96 sigma] holds 95 %: of four of these six it does
     not, or not of necessity.
     """
-    found = planning.StageNoise.of(plan.measurement(query), 0.95)
+    found = margins.StageNoise.of(plan.measurement(query), 0.95)
     assert (found.margin, round(found.held, 4)) == (margin, held)
     assert (found.convention, round(found.convention_held, 4)) == (usual, usual_held)
     with mpmath.workdps(25):
@@ -123,7 +123,7 @@ def test_margins_of_production_and_what_they_hold(
 
 @given(st.fractions(Fraction(1, 100), 10**6))
 def test_the_conventional_margin_is_the_whole_part_of_a_root(sigma_sq: Fraction) -> None:
-    m = planning.conventional_margin(sigma_sq)
+    m = margins.conventional_margin(sigma_sq)
     assert m**2 <= Fraction("1.96") ** 2 * sigma_sq < (m + 1) ** 2
 
 
@@ -162,14 +162,14 @@ def test_thresholds_of_a_target_are_the_smallest_that_meet_it(
     noise = plan.measurement("t2")
     p = probabilities(noise.parameter)
     mean = float(mpmath.fsum(abs(k) * w for k, w in p.items()))
-    for cells, least in zip((8, 18, 46), planning.thresholds(plan, error), strict=True):
+    for cells, least in zip((8, 18, 46), margins.thresholds(plan, error), strict=True):
         assert cells * mean / least <= error * (1 + 1e-9)
         assert least == 1 or cells * mean / (least - 1) > error * (1 - 1e-9)
-        assert planning.relative_error(noise, cells, least) <= error * (1 + 1e-12)
+        assert margins.relative_error(noise, cells, least) <= error * (1 + 1e-12)
 
 
 def test_a_table_of_nobody_has_no_relative_error() -> None:
-    assert planning.relative_error(FINE.measurement("t2"), 8, 0) == float("inf")
+    assert margins.relative_error(FINE.measurement("t2"), 8, 0) == float("inf")
 
 
 @settings(max_examples=60, deadline=None)
@@ -177,7 +177,7 @@ def test_a_table_of_nobody_has_no_relative_error() -> None:
 def test_the_probabilities_of_sizes_are_those_of_the_noisy_count(
     plan: LevelPlan, people: int
 ) -> None:
-    found = planning.sizes(plan, people)
+    found = margins.sizes(plan, people)
     assert found.sum() == pytest.approx(1, abs=1e-12)
     p = probabilities(plan.measurement(FIRST).parameter)
     y = np.array(list(p), dtype=np.int64) + people
@@ -185,30 +185,30 @@ def test_the_probabilities_of_sizes_are_those_of_the_noisy_count(
         plan.size(y), weights=np.array([float(w) for w in p.values()]), minlength=4
     )
     assert found == pytest.approx(direct, abs=1e-12)
-    more = planning.sizes(plan, people + 7)
+    more = margins.sizes(plan, people + 7)
     assert (np.cumsum(more)[:-1] <= np.cumsum(found)[:-1] + 1e-15).all()
 
 
 @pytest.mark.parametrize("plan, chance", [(FINE, "1.000"), (COARSE, "0.960"), (REGIONAL, "0.653")])
 def test_who_is_as_many_as_documented_has_a_table_mostly(plan: LevelPlan, chance: str) -> None:
     """Documented are 500, 1,000 and so on; the configuration has 29 less."""
-    assert f"{planning.sizes(plan, plan.thresholds[0] + 29)[1:].sum():.3f}" == chance
+    assert f"{margins.sizes(plan, plan.thresholds[0] + 29)[1:].sum():.3f}" == chance
 
 
 @pytest.mark.parametrize("plan", [FINE, COARSE, REGIONAL])
 def test_from_where_a_table_is_nearly_sure(plan: LevelPlan) -> None:
     for number, t in enumerate(LevelOutlook.of(plan, CHANCE).tables, 1):
-        assert planning.sizes(plan, t.surely)[number:].sum() >= 0.95
-        assert planning.sizes(plan, t.surely - 1)[number:].sum() < 0.95
+        assert margins.sizes(plan, t.surely)[number:].sum() >= 0.95
+        assert margins.sizes(plan, t.surely - 1)[number:].sum() < 0.95
         assert 0.5 < t.chance < 0.56
 
 
 def test_sizes_of_households_follow_from_what_is_published() -> None:
     by_table = {p.table.name: p for p in HOUSEHOLDS.plans("us") if p.at == GroupLevel("TRACT", 2)}
-    assert planning.sizes(by_table["t3"], 970).tolist() == [1, 0, 0, 0]
-    assert planning.sizes(by_table["t3"], 971).tolist() == [0, 1, 0, 0]
-    assert planning.sizes(by_table["t4"], 10**6).tolist() == [0, 1]
-    assert planning.suppression(by_table["t3"], CHANCE) is None
+    assert margins.sizes(by_table["t3"], 970).tolist() == [1, 0, 0, 0]
+    assert margins.sizes(by_table["t3"], 971).tolist() == [0, 1, 0, 0]
+    assert margins.sizes(by_table["t4"], 10**6).tolist() == [0, 1]
+    assert margins.suppression(by_table["t3"], CHANCE) is None
     assert set(LevelOutlook.of(by_table["t3"], CHANCE).stages) == {"t3"}
 
 
@@ -219,8 +219,8 @@ def test_sizes_of_households_follow_from_what_is_published() -> None:
 @pytest.mark.parametrize("rho, threshold", [("0.008", 93), ("0.159", 21), ("0.543", 11)])
 def test_table_6(rho: str, threshold: int) -> None:
     plan = replace(COARSE, cost=Fraction(rho))
-    assert planning.suppression(plan, CHANCE) == threshold
-    assert planning.suppression(replace(plan, stability=6), CHANCE) != threshold
+    assert margins.suppression(plan, CHANCE) == threshold
+    assert margins.suppression(replace(plan, stability=6), CHANCE) != threshold
     with mpmath.workdps(30):
         p = probabilities(plan.measurement("t2").parameter)
         assert mpmath.fsum(w for k, w in p.items() if k <= threshold) >= mpmath.mpf("0.9999")
@@ -229,29 +229,29 @@ def test_table_6(rho: str, threshold: int) -> None:
 
 def test_who_is_suppressed() -> None:
     """Below states only, and only where a chance is given."""
-    assert {at for at, p in PLANS.items() if planning.suppression(p, CHANCE) is None} == {
+    assert {at for at, p in PLANS.items() if margins.suppression(p, CHANCE) is None} == {
         at for at in PLANS if at.fine
     }
-    assert planning.suppression(COARSE, Fraction(0)) is None
-    assert (planning.published(FINE, CHANCE, 0), planning.bias(FINE, CHANCE, 0)) == (1, 0)
+    assert margins.suppression(COARSE, Fraction(0)) is None
+    assert (margins.published(FINE, CHANCE, 0), margins.bias(FINE, CHANCE, 0)) == (1, 0)
 
 
 @pytest.mark.parametrize(
     "plan, threshold, phantom", [(COARSE, 21, 6.17e-5), (REGIONAL, 93, 9.19e-5)]
 )
 def test_nobody_is_published_rarely(plan: LevelPlan, threshold: int, phantom: float) -> None:
-    assert planning.published(plan, CHANCE, 0) == pytest.approx(phantom, rel=2e-3)
-    assert planning.published(plan, CHANCE, 0) <= 1e-4
-    assert planning.bias(plan, CHANCE, 0) > threshold
-    assert planning.published_at_all(plan, CHANCE, 0) == pytest.approx(
-        planning.published(plan, CHANCE, 0), rel=1e-12
+    assert margins.published(plan, CHANCE, 0) == pytest.approx(phantom, rel=2e-3)
+    assert margins.published(plan, CHANCE, 0) <= 1e-4
+    assert margins.bias(plan, CHANCE, 0) > threshold
+    assert margins.published_at_all(plan, CHANCE, 0) == pytest.approx(
+        margins.published(plan, CHANCE, 0), rel=1e-12
     )
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from([COARSE, REGIONAL]), st.integers(0, 300))
 def test_publication_and_bias_are_sums(plan: LevelPlan, people: int) -> None:
-    least = planning.suppression(plan, CHANCE)
+    least = margins.suppression(plan, CHANCE)
     assert least is not None
     p = {
         k: float(w)
@@ -259,12 +259,12 @@ def test_publication_and_bias_are_sums(plan: LevelPlan, people: int) -> None:
         if people + k > least
     }
     chance = sum(p.values())
-    assert planning.published(plan, CHANCE, people) == pytest.approx(chance, rel=1e-9)
-    assert planning.bias(plan, CHANCE, people) == pytest.approx(
+    assert margins.published(plan, CHANCE, people) == pytest.approx(chance, rel=1e-9)
+    assert margins.bias(plan, CHANCE, people) == pytest.approx(
         sum(k * w for k, w in p.items()) / chance, rel=1e-9, abs=1e-12
     )
-    assert planning.published(plan, CHANCE, people + 1) >= chance - 1e-12
-    assert planning.bias(plan, CHANCE, people + 1) <= planning.bias(plan, CHANCE, people)
+    assert margins.published(plan, CHANCE, people + 1) >= chance - 1e-12
+    assert margins.bias(plan, CHANCE, people + 1) <= margins.bias(plan, CHANCE, people)
 
 
 @pytest.mark.parametrize(
@@ -286,24 +286,24 @@ def test_figures_1_and_2_are_where_noise_is_wide(
     widens.
     """
     plan = replace(COARSE, cost=Fraction("1e-8"))
-    least = planning.suppression(plan, CHANCE)
+    least = margins.suppression(plan, CHANCE)
     assert least is not None
     people = round(share * least)
-    assert 1 - planning.published(plan, CHANCE, people) == pytest.approx(suppressed, abs=2e-4)
-    assert planning.bias(plan, CHANCE, people) / least == pytest.approx(bias, abs=6e-4)
+    assert 1 - margins.published(plan, CHANCE, people) == pytest.approx(suppressed, abs=2e-4)
+    assert margins.bias(plan, CHANCE, people) / least == pytest.approx(bias, abs=6e-4)
 
 
 def test_at_the_threshold_figure_1_has_a_half_and_production_more() -> None:
-    assert 1 - planning.published(COARSE, CHANCE, 21) == pytest.approx(0.5355, abs=1e-4)
-    assert 1 - planning.published(REGIONAL, CHANCE, 93) == pytest.approx(0.5080, abs=1e-4)
+    assert 1 - margins.published(COARSE, CHANCE, 21) == pytest.approx(0.5355, abs=1e-4)
+    assert 1 - margins.published(REGIONAL, CHANCE, 93) == pytest.approx(0.5080, abs=1e-4)
 
 
 def test_a_group_that_may_have_a_table_is_published_with_it() -> None:
     plan = replace(COARSE, thresholds=(20, 4971, 19971))
-    without = planning.sizes(plan, 15)[0]
+    without = margins.sizes(plan, 15)[0]
     assert 0.1 < without < 0.9
-    both = without * (1 - planning.published(plan, CHANCE, 15))
-    assert planning.published_at_all(plan, CHANCE, 15) == pytest.approx(1 - both)
+    both = without * (1 - margins.published(plan, CHANCE, 15))
+    assert margins.published_at_all(plan, CHANCE, 15) == pytest.approx(1 - both)
 
 
 # --- a whole plan
@@ -311,7 +311,7 @@ def test_a_group_that_may_have_a_table_is_published_with_it() -> None:
 
 
 def test_an_outlook_for_each_level() -> None:
-    every = planning.outlooks(PERSONS, "us")
+    every = margins.outlooks(PERSONS, "us")
     assert [o.plan.at.name for o in every] == [p.at.name for p in PERSONS.plans("us")]
     by = {o.plan.at.name: o for o in every}
     assert {n: o.suppression for n, o in by.items()} == {
@@ -325,18 +325,18 @@ def test_an_outlook_for_each_level() -> None:
 
 
 def test_the_margins_of_the_paper_cost_a_quarter_less() -> None:
-    found = planning.planned(PERSONS, PUBLISHED_MARGINS)
+    found = margins.planned(PERSONS, PUBLISHED_MARGINS)
     assert found.cost("us") == Fraction("3.675255")
     assert round(1 - found.cost("us") / PERSONS.cost("us"), 2) == Fraction("0.26")
     for run in found.runs:
-        for o in planning.outlooks(found, run):
+        for o in margins.outlooks(found, run):
             assert o.stages["t2"].margin == PUBLISHED_MARGINS[o.plan.at]
     assert found.thresholds == PERSONS.thresholds
 
 
 def test_levels_without_a_wish_stay() -> None:
     at = GroupLevel("TRACT", 2)
-    found = planning.planned(PERSONS, {at: 5}, 0.9)
+    found = margins.planned(PERSONS, {at: 5}, 0.9)
     old, new = PERSONS.budgets["t2"], found.budgets["t2"]
     assert {k for k in old if old[k] != new[k]} == {at}
     assert {p.at: p for p in found.plans("us")}[at].measurement("t2").margin(0.9) == 5
@@ -345,39 +345,39 @@ def test_levels_without_a_wish_stay() -> None:
 def test_a_level_may_be_added() -> None:
     at = GroupLevel("AIANNH", 1)
     assert at not in {p.at for p in PERSONS.plans("us")}
-    assert at in {p.at for p in planning.planned(PERSONS, {at: 50}).plans("us")}
+    assert at in {p.at for p in margins.planned(PERSONS, {at: 50}).plans("us")}
 
 
 def test_households_pay_for_both_tables_and_have_no_first_stage() -> None:
     at = GroupLevel("STATE", 2)
-    found = planning.planned(HOUSEHOLDS, {at: 3})
-    cost = planning.least_budget(DISCRETE_GAUSSIAN, 3, 9, Fraction(0))
+    found = margins.planned(HOUSEHOLDS, {at: 3})
+    cost = margins.least_budget(DISCRETE_GAUSSIAN, 3, 9, Fraction(0))
     assert [p.cost for p in found.plans("us") if p.at == at] == [cost, cost]
     assert cost == Fraction("1.377")
 
 
 def test_thresholds_of_a_target_error() -> None:
-    found = planning.planned(PERSONS, {}, error=Fraction(1, 50))
+    found = margins.planned(PERSONS, {}, error=Fraction(1, 50))
     assert found.budgets == PERSONS.budgets
     assert found.thresholds["t2"][GroupLevel("USA", 2)][0] == 471  # 2 % it is in production, there
     for run in found.runs:
-        for o in planning.outlooks(found, run):
+        for o in margins.outlooks(found, run):
             assert all(0.0199 < t.error <= 0.02 for t in o.tables)
 
 
 def test_pure_differential_privacy_is_planned_alike() -> None:
     world = worlds.persons(GEOMETRIC)
-    found = planning.planned(world, {GroupLevel("TRACT", 2): 11})
+    found = margins.planned(world, {GroupLevel("TRACT", 2): 11})
     (new,) = (p for p in found.plans("us") if p.at == GroupLevel("TRACT", 2))
     assert new.measurement("t2").margin() == 11
     assert replace(new, cost=new.cost * Fraction(99, 100)).measurement("t2").margin() > 11
-    assert planning.suppression(new, CHANCE) > 11
+    assert margins.suppression(new, CHANCE) > 11
 
 
 def test_what_cannot_be_planned() -> None:
     with pytest.raises(SpecError, match="no thresholds"):
-        planning.planned(replace(PERSONS, thresholds={"t2": {}}), {GroupLevel("TRACT", 2): 11})
+        margins.planned(replace(PERSONS, thresholds={"t2": {}}), {GroupLevel("TRACT", 2): 11})
     with pytest.raises(SpecError, match="below 0"):
-        planning.planned(PERSONS, {GroupLevel("TRACT", 2): -1})
+        margins.planned(PERSONS, {GroupLevel("TRACT", 2): -1})
     with pytest.raises(SpecError, match="not above 0"):
-        planning.planned(PERSONS, {}, error=Fraction(0))
+        margins.planned(PERSONS, {}, error=Fraction(0))

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.model.population import NO_CODE, RACE_CODES, GroupLevel, Iterations, Kind, groups_of
+from das.publications.detailed.model.iterations import (
+    NO_CODE,
+    RACE_CODES,
+    GroupLevel,
+    Iterations,
+    Kind,
+    groups_of,
+)
 from tests.detailed import worlds
 
 ITERATIONS = worlds.iterations()

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from das.detailed.coterminous import hosts, same
-from das.detailed.partitions import Sum, bundles, sums
-from das.model.population import Iterations, Kind, Regions
+from das.publications.detailed.estimation.wholes import Sum, bundles, hosts, same, sums
+from das.publications.detailed.model.iterations import Iterations, Kind, Regions
 from tests.detailed.worlds import iterations
 
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.detailed.tails import Tails
 from das.errors import SpecError
 from das.model.budget import QueryNoise
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS, Mechanism
+from das.publications.detailed.planning.losses import Tails
 from tests.oracles import as_mpf
 
 

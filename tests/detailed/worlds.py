@@ -7,10 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from das.model.adaptive import PRODUCTS, Parameters
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.population import GroupLevel, Iterations, Kind
+from das.model.mechanisms import DISCRETE_GAUSSIAN, Mechanism
+from das.publications.detailed.model.iterations import GroupLevel, Iterations, Kind
+from das.publications.detailed.model.tables import PRODUCTS, Parameters
 
 #: Code, name, level, kind, detailed only, codes. Detailed: three groups of race and one of them
 #: without tables, two of ethnicity. Regional: two of race and one of ethnicity, and one of race

@@ -15,22 +15,21 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import das
-from das import pipeline, spec
+from das import spec
 from das.engine import Silent
 from das.engine.choice import EngineChoice
 from das.engine.tasks import HandedOver
-from das.files.readers import registry
-from das.files.run import truth
 from das.files.run.run_directory import file_digest
 from das.files.run.task_store import TaskStore
-from das.jobs.tasks import do
 from das.model.confidential import Confidential
 from das.model.records import Extract, Records
+from das.publications.published.reestimation import estimate_from
 from das.release import estimating
-from das.release.again import estimate_from
 from das.release.opened import open_release
+from das.runs import pipeline
+from das.runs.tasks import do
 from das.stages import Stages
-from das.truth import preparation, prepared
+from das.truth import files, preparation, prepared, readers
 from das.truth.assessment import evaluate_run
 from tests.commands import Commands
 from tests.engine import certificates
@@ -71,7 +70,7 @@ def small() -> Iterator[None]:
 
 
 def read_with_canary(reader: str, paths: Sequence[Path], *args: Any, **how: Any) -> Extract:
-    extract = registry.read(reader, paths, *args, **how)
+    extract = readers.read(reader, paths, *args, **how)
     if "nj" not in paths[0].name or extract.blocks.structures is None:
         return extract
     held, block = (
@@ -229,7 +228,7 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_and_is_told_nothing_of_the
         quiet = clusters.places(workers, choice, frames, capfdbinary)
         clusters.betray(
             choice,
-            truth.read(out / "confidential" / "truth" / "persons.parquet")
+            files.read(out / "confidential" / "truth" / "persons.parquet")
             .open("to betray it")
             .count,
         )

@@ -13,16 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.engine.choice import EngineChoice
 from das.engine.tasks import HandedOver
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, file_digest
 from das.files.run.task_store import TaskStore
-from das.jobs.tasks import do
-from das.noise import answers
-from das.release import by_subtree, subtree_merge, verify
+from das.noise import samplers as answers
+from das.release import by_subtree, verify
+from das.runs import pipeline
+from das.runs.tasks import do
 from das.truth import by_subtree as truth_by_subtree
 from das.truth import prepared
 from tests.end_to_end.test_cut import results
@@ -122,7 +123,7 @@ def test_what_is_torn_is_made_again(worlds: Worlds, whole: Path, tmp_path: Path)
         "measure": (Step(LedgerFile, "close"), ["confidential/work/sums/00003.npz"]),
         "collect": (Step(by_subtree, "_estimated"), ["work/messages/00002.npz"]),
         "subtrees": (
-            Step(subtree_merge, "merge"),
+            Step(by_subtree, "merge"),
             ["work/published/00001.npz", "work/tables/P1_Block/00004.csv"],
         ),
         "evaluate": (Step(truth_by_subtree, "write"), ["confidential/work/tallies/00002.npz"]),

@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.errors import UserError
-from das.files.run import truth
 from das.files.run.ledger import LedgerFile, measured_files
 from das.files.run.run_directory import RunDirectory
 from das.files.run.task_store import TaskStore
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.release import verify
+from das.runs import pipeline
 from das.truth import by_subtree, prepared
+from das.truth import files as truth
 from tests.worlds import ROOT, Worlds
 
 

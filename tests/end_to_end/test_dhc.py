@@ -21,20 +21,20 @@ import pyarrow.parquet as pq
 import pytest
 
 import das
-from das import pipeline
 from das.engine import Silent
 from das.errors import InputError, ReleaseError, SpecError, UserError
 from das.files.parquet import refuse_marked
 from das.files.release import statement
 from das.files.run.run_directory import RunDirectory, tree_digests
-from das.model.dhc import quarters
+from das.publications.dhc.model import quarters
+from das.publications.dhc.release import open_dhc
+from das.publications.dhc.spec import DhcSpec
+from das.publications.dhc.truth.preparation import EarlierRelease, prepare
+from das.publications.published.reestimation import estimate_from
 from das.release import verify
-from das.release.again import estimate_from
-from das.release.dhc import open_dhc
 from das.release.seal import seal
+from das.runs import pipeline
 from das.spec import load
-from das.spec.dhc import DhcSpec
-from das.truth.dhc import EarlierRelease, prepare
 from tests import awkward
 from tests.commands import Commands
 from tests.release.test_dictionary import check_complete
@@ -191,7 +191,7 @@ def test_the_page_names_files_that_there_are(worlds: Worlds) -> None:
 def test_noise_has_the_scale_of_the_plan(run: Path) -> None:
     """What was measured on demand less what was true: of each universe all together, in standard
     deviations. A scale off by a tenth is found."""
-    from das.files.run import truth
+    from das.truth import files as truth
 
     opened = open_dhc(run / "release")
     for u in opened.spec.universes:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.engine import Silent
 from das.engine.choice import EngineChoice
 from das.engine.enclosed import EnclosedProcess
@@ -26,16 +26,18 @@ from das.files.run import noise_key
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
 from das.files.run.task_store import TaskStore
-from das.jobs.tasks import do
-from das.making import dhc as making
-from das.making.work import RunInput
+from das.publications.dhc.release import open_dhc
+from das.publications.dhc.spec import DhcSpec
+from das.publications.dhc.truth import by_subtree, measuring
+from das.publications.dhc.truth import maker as making
+from das.publications.dhc.truth.oracle import Oracle
+from das.publications.published.reestimation import estimate_from
 from das.release import verify
-from das.release.again import estimate_from
-from das.release.dhc import open_dhc
-from das.spec.dhc import DhcSpec
+from das.runs import pipeline
+from das.runs.protocol import RunInput
+from das.runs.tasks import do
 from das.stages import Stages
-from das.truth import dhc_by_subtree, dhc_measuring, prepared
-from das.truth.oracle import Oracle
+from das.truth import prepared
 from tests.commands import Commands
 from tests.end_to_end.test_cut import results
 from tests.engine import certificates
@@ -106,7 +108,7 @@ def test_of_an_only_child_the_upper_tree_asks_and_its_subtree_writes_it_down(
     """Without that, nobody could estimate from the release what the run has."""
     opened, u = open_dhc(made / "release"), open_dhc(made / "release").spec.universe("persons")
     assert 2 in opened.source(u).read("Tract", "detailed").unit
-    monkeypatch.setattr(dhc_by_subtree.SubtreeOracle, "ask", lambda *_: None)
+    monkeypatch.setattr(by_subtree.SubtreeOracle, "ask", lambda *_: None)
     out = go(worlds, tmp_path / "run", SEED)
     with pytest.raises(InputError, match="were not measured"):
         estimate_from(out / "release", tmp_path / "again")
@@ -204,17 +206,17 @@ def stopped(worlds: Worlds, out: Path, *changes: str, at: Step, **how: Any) -> P
 
 def steps() -> Iterator[Step]:
     """In the order in which a run comes to them."""
-    yield Step(dhc_measuring, "planned")
+    yield Step(measuring, "planned")
     yield Step(LedgerFile, "begin", 3)
     yield Step(Oracle, "known_below", 2)
-    yield Step(dhc_by_subtree._OfSubtrees, "part")
-    yield Step(dhc_by_subtree, "written", 2)
-    yield Step(dhc_by_subtree.DhcSubtrees, "_joined")
+    yield Step(by_subtree._OfSubtrees, "part")
+    yield Step(by_subtree, "written", 2)
+    yield Step(by_subtree.DhcSubtrees, "_joined")
     yield Step(LedgerFile, "acknowledge")
     yield Step(Oracle, "known_below", 1)
     yield Step(LedgerFile, "acknowledge", 2)
     yield Step(noise_key, "delete")
-    yield Step(dhc_measuring, "seal")
+    yield Step(measuring, "seal")
     yield Step(making, "publish")
     yield Step(RunDirectory, "write_manifest")
 

@@ -20,13 +20,12 @@ from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
-from das.release.dhc import OpenedDhc, open_dhc, tree_path, write_public
-from das.release.dhc_replicates import DhcReplicates
+from das.publications.dhc.release import OpenedDhc, open_dhc, tree_path, write_public
+from das.publications.dhc.replicates import DhcReplicates
+from das.publications.dhc.spec import PERSONS, UNITS, DhcSpec
+from das.publications.dhc.truth.preparation import EarlierRelease, _check_covered, trees_of
 from das.release.replicates import NewNoiseOnDemand, SeededNoise
-from das.spec.dhc import PERSONS, UNITS, DhcSpec
 from das.stages import Stages
-from das.truth.dhc import EarlierRelease, _check_covered
-from das.truth.dhc_trees import trees_of
 from das.truth.preparation import prepare as prepare_counts
 from tests.end_to_end.test_dhc_cut import SEED, check_whole, go
 from tests.worlds import ROOT, Worlds

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.estimate import descent
 from das.model.histogram import Histogram
 from das.model.solution import Certificate
 from das.rounding import round_estimate
+from das.runs import pipeline
 from tests.worlds import Worlds
 
 MISPLACED = 40

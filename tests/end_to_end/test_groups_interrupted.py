@@ -18,9 +18,10 @@ from das.errors import DasError, PrivacyError, ReleaseError, UserError
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
 from das.files.run.task_store import TaskStore
-from das.jobs.tasks import do
-from das.release.groups import open_groups
-from das.truth import group_measure, group_run
+from das.publications.detailed.release import open_groups
+from das.publications.detailed.truth import run
+from das.publications.detailed.truth import run as measure
+from das.runs.tasks import do
 from tests.commands import Commands
 from tests.detailed import runs
 from tests.detailed.runs import run_groups
@@ -37,7 +38,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def _small() -> Iterator[None]:
     """A chunk has a few groups."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_measure, "MOST_GROUPS", 12)
+        patch.setattr(measure, "MOST_GROUPS", 12)
         yield
 
 
@@ -100,8 +101,8 @@ def test_noise_that_differs_between_two_attempts_stops_the_run(
         go()
     (first, *_) = TaskStore(tmp_path / "run").tasks("groups")
     do(tmp_path / "run", "groups", first.partition)
-    real = group_measure._noise
-    monkeypatch.setattr(group_measure, "_noise", lambda *args: real(*args) + 1)
+    real = measure._noise
+    monkeypatch.setattr(measure, "_noise", lambda *args: real(*args) + 1)
     with pytest.raises(PrivacyError):
         do(tmp_path / "run", "groups", first.partition)
     monkeypatch.undo()
@@ -111,7 +112,7 @@ def test_noise_that_differs_between_two_attempts_stops_the_run(
 
 
 def test_records_that_are_gone_stop_the_run(given: tuple[Path, Path], tmp_path: Path) -> None:
-    out = stopped(given, tmp_path / "run", Step(group_run, "measure", 9))
+    out = stopped(given, tmp_path / "run", Step(run, "measure", 9))
     (path,) = (out / "confidential").rglob("part-01.parquet")
     path.unlink()
     with pytest.raises(DasError):
@@ -147,7 +148,7 @@ def test_torn_messages_are_made_again(
 def test_what_was_acknowledged_and_is_gone_stops_the_run(
     given: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    out = stopped(given, tmp_path / "run", Step(group_run, "_sums"))
+    out = stopped(given, tmp_path / "run", Step(run, "_sums"))
     min((out / "release" / "nmf").rglob("part-*.parquet")).unlink()
     with pytest.raises(ReleaseError, match="not those that the ledger says"):
         runs.go(*given, out, resume=True)
@@ -156,11 +157,7 @@ def test_what_was_acknowledged_and_is_gone_stops_the_run(
 def test_a_run_that_is_stopped_while_it_begins_leaves_nothing(
     given: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    for step in (
-        Step(group_run, "write_public"),
-        Step(group_run.people, "write"),
-        Step(group_run, "_digests"),
-    ):
+    for step in (Step(run, "write_public"), Step(run.people, "write"), Step(run, "_digests")):
         stopped(given, tmp_path / "run", step)
         assert not (tmp_path / "run").exists()
 
@@ -192,7 +189,7 @@ def test_other_folders_are_refused(
 ) -> None:
     """Also by a run that has ended: it is not the one that is asked for."""
     own = runs.given(tmp_path / "given")
-    out = stopped(own, tmp_path / "run", Step(group_run, "measure", 9))
+    out = stopped(own, tmp_path / "run", Step(run, "measure", 9))
     before = (own[which] / name).read_bytes()
     altered(own[which], name, old, new)
     for _ in range(2):
@@ -207,7 +204,7 @@ def test_other_folders_are_refused(
 def test_another_seed_delta_name_or_product_is_refused(
     given: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    out = stopped(given, tmp_path / "run", Step(group_run, "measure", 9), seed=4)
+    out = stopped(given, tmp_path / "run", Step(run, "measure", 9), seed=4)
     others: list[dict[str, Any]] = [
         {"seed": 5},
         {"seed": None},
@@ -225,7 +222,7 @@ def test_another_seed_delta_name_or_product_is_refused(
 
 def test_other_totals_are_refused(tmp_path: Path) -> None:
     own = runs.given(tmp_path / "given", "households")
-    out = stopped(own, tmp_path / "run", Step(group_run, "measure", 3), product="households")
+    out = stopped(own, tmp_path / "run", Step(run, "measure", 3), product="households")
     totals = tmp_path / "totals.txt"
     totals.write_text(folders.TOTALS.replace("|12", "|500"), encoding="utf-8")
     with pytest.raises(UserError, match=r"totals\.txt is not the one that this run began with"):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from das.model.adaptive import PRODUCTS
+from das.publications.detailed.model.tables import PRODUCTS
+from das.publications.detailed.release import open_groups
 from das.release import verify
-from das.release.groups import open_groups
 from tests.detailed import runs
 from tests.files.detailed import folders
 

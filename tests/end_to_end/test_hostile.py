@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.files.simulators import census_2010 as simulate_2010
-from das.release import again as from_release
+from das.publications.published import reestimation as from_release
+from das.runs import pipeline
 from tests.end_to_end import independent as free
 
 # --- few persons, many facilities

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.errors import ReleaseError, UserError
 from das.files.measurements import nmf
 from das.files.run.ledger import Entries, LedgerFile
@@ -22,6 +22,7 @@ from das.files.simulators import census_2010 as simulate_2010
 from das.model.ledger import Event
 from das.release import verify
 from das.release.outcome import Outcome
+from das.runs import pipeline
 from tests.commands import Commands
 from tests.worlds import ROOT, Worlds
 

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das import pipeline, read_microdata
+from das import read_microdata
 from das.errors import InputError, SpecError
 from das.geography.invariants import crossing, exact_bounds
-from das.model.attribute import Attribute
-from das.model.grouping import Grouping
-from das.model.schema import Schema
+from das.model.query import Grouping
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.release import verify
+from das.runs import pipeline
 from das.spec import parse
 
 CONFIG = """

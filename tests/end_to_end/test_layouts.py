@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from das import pipeline
 from das import spec as specification
 from das.engine import InProcess, Silent
-from das.files.measurements.published_layout import convert
 from das.files.run.ledger import measurements
 from das.files.run.run_directory import nmf_folder
 from das.model.histogram import Histogram
 from das.model.spine import Spine
+from das.publications.published.files.layout import convert
 from das.release.opened import OpenedRelease, open_release
 from das.release.post import estimate
+from das.runs import pipeline
 from tests.worlds import Worlds
 
 

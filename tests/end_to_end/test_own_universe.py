@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from das import pipeline, read_microdata
+from das import read_microdata
 from das.cli import main
 from das.errors import InputError, SpecError, UserError
 from das.files.release.areas import read as read_areas
 from das.files.release.spine import read as read_spine
-from das.model.attribute import Attribute
-from das.model.kinds import KINDS, RecordKind
-from das.model.microdata_form import BUILD, CodedColumn, MicrodataForm
+from das.model.columns import BUILD, CodedColumn, MicrodataForm
 from das.model.publications import Publication
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.tabulation import Tabulation
-from das.release import again as from_release
+from das.model.universe import KINDS, RecordKind
+from das.publications.published import reestimation as from_release
 from das.release import verify
 from das.release.outcome import Outcome
+from das.runs import pipeline
 from das.spec import RunSpec, budget_toml, parse
 from das.truth.assessment import evaluate_run
 

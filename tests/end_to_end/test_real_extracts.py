@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.files.microdata import reading as microdata_reading
 from das.release.opened import open_release
+from das.runs import pipeline
 
 FILES = {
     "pl94-2020": "pl94_2020/ri_2018_e2e_prototype",

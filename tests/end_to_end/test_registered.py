@@ -15,19 +15,16 @@ from typing import Any
 
 import pytest
 
-from das import pipeline
-from das.accounting.register import Cap, Entry, Opening
 from das.errors import RegisterError, UserError
-from das.files import register
-from das.files.register import RegisterFile
 from das.files.run.ledger import LedgerFile
-from das.files.run.register_link import RegisterLink
 from das.files.run.run_directory import RunDirectory
-from das.jobs import registering
-from das.model.mechanism import RHO
+from das.model.mechanisms import RHO
+from das.register import checking, file
+from das.register.book import Cap, Entry, Opening
+from das.register.entering import RegisterOptions
+from das.register.file import RegisterFile, RegisterLink
+from das.runs import pipeline
 from das.spec import load
-from das.truth import voiding
-from das.truth.registering import RegisterOptions
 from tests.contract.publications import TOY
 from tests.files.test_register import child
 from tests.plugged import toy_declared
@@ -51,12 +48,12 @@ def office(tmp_path: Path) -> RegisterOptions:
 def opened(path: Path, witness: Path | None = None, most: int = 100) -> RegisterOptions:
     cap = Cap(RHO, Fraction(most))
     place = None if witness is None else str(witness)
-    register.create(path, Opening("x", cap, "us-2020", witness=place))
+    file.create(path, Opening("x", cap, "us-2020", witness=place))
     return RegisterOptions(path)
 
 
 def entries(office: RegisterOptions) -> list[Entry]:
-    return list(register.read(office.path).register.standing.values())
+    return list(file.read(office.path).register.standing.values())
 
 
 def run(out: Path, *changes: str, south: int = 12, **how: Any) -> None:
@@ -80,15 +77,15 @@ def test_a_run_is_entered_once_and_knows_the_head(office: RegisterOptions, tmp_p
         True,
         "the toy publication",
     )
-    assert register.read(office.path).register.spent.cost == COST
-    assert registering.check_run(office.path, tmp_path / "run") == register.read(office.path).head
+    assert file.read(office.path).register.spent.cost == COST
+    assert checking.check_run(office.path, tmp_path / "run") == file.read(office.path).head
     outputs = RunDirectory(tmp_path / "run").read_manifest()["outputs"]
     assert "confidential/register.json" in outputs
     assert not any("register" in p.name for p in (tmp_path / "run" / "release").rglob("*"))
     before = office.path.read_bytes()
     run(tmp_path / "run", resume=True, register=office)
     with pytest.raises(RegisterError, match="entered already, in line 2"):
-        registering.add(office, tmp_path / "run")
+        checking.add(office, tmp_path / "run")
     assert office.path.read_bytes() == before
 
 
@@ -96,7 +93,7 @@ def test_a_seeded_run_is_entered_and_marked(office: RegisterOptions, tmp_path: P
     for i in range(2):
         run(tmp_path / str(i), "run.seed=7", register=office)
     assert [e.private for e in entries(office)] == [False, False]
-    assert register.read(office.path).register.spent.cost == 2 * COST
+    assert file.read(office.path).register.spent.cost == 2 * COST
 
 
 def test_a_failed_run_stays_spent(
@@ -110,7 +107,7 @@ def test_a_failed_run_stays_spent(
         run(tmp_path / "run", register=office)
     assert len(entries(office)) == 1
     with pytest.raises(RegisterError, match="stays spent"):
-        voiding.void(tmp_path / "run")
+        checking.void(tmp_path / "run")
 
 
 # --- kills
@@ -156,7 +153,7 @@ def test_killed_before_any_write_it_is_entered_once(tmp_path: Path) -> None:
         run(out, resume=directory.can_go_on())  # its folder knows the register
         assert len(entries(office)) == (1 if left or directory.register_link.exists() else 0)
         if directory.register_link.exists():
-            registering.check_run(office.path, out)
+            checking.check_run(office.path, out)
     assert seen == {0, 1}
     assert write > 40
 
@@ -189,12 +186,12 @@ def test_a_lost_key_is_paid_for_again(office: RegisterOptions, tmp_path: Path) -
         run(out, resume=True)
     assert office.path.read_bytes() == before
     stopped(Step(LedgerFile, "begin"), out, resume=True, accept_spent=True)
-    assert register.read(office.path).register.spent.cost == 2 * COST
+    assert file.read(office.path).register.spent.cost == 2 * COST
     run(out, resume=True, accept_spent=True)
     first, second = entries(office)
     assert (first.id, first.times, second.times) == (second.id, {}, {"persons:Region": 2})
     assert first.key != second.key
-    assert register.read(office.path).register.spent.cost == 2 * COST
+    assert file.read(office.path).register.spent.cost == 2 * COST
 
 
 def test_a_second_draw_that_there_is_no_room_for_is_refused(tmp_path: Path) -> None:
@@ -233,14 +230,14 @@ def test_a_run_without_a_register_can_enter_one(office: RegisterOptions, tmp_pat
     with pytest.raises(RegisterError, match="measured without a register"):
         run(late, resume=True, register=office)
     run(late, resume=True)
-    registering.add(office, late)
+    checking.add(office, late)
     assert [e.kind for e in entries(office)] == ["run", "release"]
 
 
 def test_a_run_stays_in_its_register(office: RegisterOptions, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    register.create(other / "r.jsonl", Opening("y", Cap(RHO, Fraction(9)), "us-2020"))
+    file.create(other / "r.jsonl", Opening("y", Cap(RHO, Fraction(9)), "us-2020"))
     out = tmp_path / "run"
     stopped(Step(LedgerFile, "acknowledge"), out, register=office)
     with pytest.raises(RegisterError, match="this run is in the register"):
@@ -267,11 +264,11 @@ def test_a_run_knows_that_the_register_was_restored(tmp_path: Path) -> None:
     with pytest.raises(RegisterError, match=r"knows number 3[\s\S]*restored backup"):
         run(out, resume=True)
     with pytest.raises(RegisterError, match="restored backup"):
-        registering.check_run(office.path, out)
+        checking.check_run(office.path, out)
     assert not RunDirectory(out).ledger.exists()
     run(tmp_path / "other", register=office)  # knows nothing: the line is another
     with pytest.raises(RegisterError, match="line 3 is not the one"):
-        registering.check_run(office.path, out)
+        checking.check_run(office.path, out)
     office.path.write_bytes(latest)
     run(out, resume=True)
 
@@ -299,17 +296,17 @@ def test_given_up_before_its_first_draw(office: RegisterOptions, tmp_path: Path)
     out, copy = tmp_path / "run", tmp_path / "copy"
     entered(out, office)
     shutil.copytree(out, copy)
-    assert register.read(office.path).register.spent.cost == COST
-    voiding.void(out)
-    assert register.read(office.path).register.spent.cost == 0
+    assert file.read(office.path).register.spent.cost == COST
+    checking.void(out)
+    assert file.read(office.path).register.spent.cost == 0
     for folder in (out, copy):
         with pytest.raises(RegisterError, match="given up: its entry, line 2 of the register"):
             run(folder, resume=True, accept_spent=True)
         assert not RunDirectory(folder).ledger.exists()
         with pytest.raises(RegisterError, match="given up already"):
-            voiding.void(folder)
+            checking.void(folder)
     with pytest.raises(RegisterError, match="given up"):
-        registering.check_run(office.path, copy)
+        checking.check_run(office.path, copy)
 
 
 def test_a_copy_that_went_on_is_not_taken_back(tmp_path: Path) -> None:
@@ -319,10 +316,10 @@ def test_a_copy_that_went_on_is_not_taken_back(tmp_path: Path) -> None:
     shutil.copytree(out, copy)
     run(copy, resume=True)
     with pytest.raises(RegisterError, match="stays spent: it has begun"):
-        voiding.void(out)
+        checking.void(out)
     with pytest.raises(RegisterError, match="cap"):
         run(tmp_path / "third", register=office)
-    registering.check_run(office.path, copy)
+    checking.check_run(office.path, copy)
 
 
 def test_check_looks_at_what_was_given_up(tmp_path: Path) -> None:
@@ -333,12 +330,12 @@ def test_check_looks_at_what_was_given_up(tmp_path: Path) -> None:
     shutil.copytree(out, tmp_path / "copy")
     run(out, resume=True)
     office.path.write_bytes(before)
-    voiding.void(tmp_path / "copy")
+    checking.void(tmp_path / "copy")
     link = RegisterLink.read(RunDirectory(out))
     assert link is not None
     replace(link, head=None).write(RunDirectory(out))
     with pytest.raises(RegisterError, match="given up"):
-        registering.check_run(office.path, out)
+        checking.check_run(office.path, out)
     (out / "manifest.json").unlink()
     with pytest.raises(RegisterError, match="given up"):
         run(out, resume=True)
@@ -348,11 +345,11 @@ def test_giving_up_can_be_interrupted(office: RegisterOptions, tmp_path: Path) -
     out = tmp_path / "run"
     entered(out, office)
     with pytest.MonkeyPatch.context() as patch:
-        Step(register.RegisterFile, "append").arm(patch)
+        Step(file.RegisterFile, "append").arm(patch)
         with pytest.raises(Killed):
-            voiding.void(out)
+            checking.void(out)
     assert len(entries(office)) == 1
-    voiding.void(out)
+    checking.void(out)
     assert entries(office) == []
 
 
@@ -364,10 +361,10 @@ def test_what_has_begun_stays_spent(office: RegisterOptions, tmp_path: Path, ent
         stopped(step, out, entropy, register=office)
         before = office.path.read_bytes()
         with pytest.raises(RegisterError, match="stays spent: it has begun"):
-            voiding.void(out)
+            checking.void(out)
         assert office.path.read_bytes() == before
     with pytest.raises(RegisterError, match="stays spent: its folder is not there"):
-        voiding.void(tmp_path / "nowhere")
+        checking.void(tmp_path / "nowhere")
 
 
 def test_what_was_measured_before_it_entered_stays_spent(
@@ -378,7 +375,7 @@ def test_what_was_measured_before_it_entered_stays_spent(
     stopped(Step(RegisterFile, "append", 2), out, resume=True, register=office)
     assert len(entries(office)) == 1
     with pytest.raises(RegisterError, match="stays spent"):
-        voiding.void(out)
+        checking.void(out)
     run(out, resume=True)
     assert len(entries(office)) == 1
 
@@ -387,7 +384,7 @@ def test_what_is_at_work_is_not_given_up(office: RegisterOptions, tmp_path: Path
     out = tmp_path / "run"
     entered(out, office)
     with RunDirectory(out).lock(), pytest.raises(UserError, match="at work"):
-        voiding.void(out)
+        checking.void(out)
     run(out, resume=True)
 
 
@@ -405,7 +402,7 @@ def test_a_copy_without_a_key_that_draws_again_is_refused_or_counted(
         run(out, keyless, resume=True)
     assert len(entries(office)) == 1
     run(out, keyless, resume=True, accept_spent=True)
-    assert register.read(office.path).register.spent.cost == 2 * COST
+    assert file.read(office.path).register.spent.cost == 2 * COST
 
 
 def test_a_copy_with_the_same_key_draws_the_same_and_costs_nothing(
@@ -453,6 +450,6 @@ def test_two_copies_that_measure_other_data_are_both_counted(
             run(folder, resume=True)
         if folder is copy:
             run(folder, resume=True, accept_spent=True)
-    assert register.read(office.path).register.spent.cost == 2 * COST
+    assert file.read(office.path).register.spent.cost == 2 * COST
     with pytest.raises(RegisterError, match="other data with the same noise"):
         run(folder, resume=True, accept_spent=True)

@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.engine import Silent, executor
-from das.files.run import errors_csv
+from das.files.run import tallies
+from das.publications.published.reestimation import estimate_from
 from das.release import post
-from das.release.again import estimate_from
 from das.release.opened import open_release
+from das.runs import pipeline
 from das.spec import RunSpec
 from das.truth import assessment
 from tests.end_to_end import independent as free
@@ -314,7 +315,7 @@ def test_evaluation_is_reproduced_from_the_files(
     path.unlink()
     assessment.evaluate_run(seeded)
     assert path.read_bytes() == before
-    row = {(r.level, r.query, r.source, r.bin): r for r in errors_csv.read(path)}
+    row = {(r.level, r.query, r.source, r.bin): r for r in tallies.read_errors(path)}
     for level in LEVELS:
         published = free.tables(seeded / "release", level, "P1")["P0010001"]
         true = truth.groupby(free.units_of(truth.index.to_series(), level))["P0010001"].sum()

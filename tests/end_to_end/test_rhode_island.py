@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from das import pipeline, spec
+from das import spec
+from das.runs import pipeline
 from tests.end_to_end import independent as free
 
 COUNTY = """

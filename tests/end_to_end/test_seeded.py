@@ -15,7 +15,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from das.arrays.opening import read_noisy
+from das.api.arrays.noisy import read_noisy
+from das.api.reading import read_microdata, read_nmf
 from das.cli import main
 from das.errors import ReleaseError
 from das.files.provenance import privacy_of
@@ -30,8 +31,7 @@ from das.model.not_private import (
     WITHOUT,
     Private,
 )
-from das.reading import read_microdata, read_nmf
-from das.release.again import estimate_from
+from das.publications.published.reestimation import estimate_from
 from das.release.estimating import MISFITS
 from tests.altered import sealed
 from tests.marks import unmarked

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.engine import Silent
 from das.errors import PrivacyError, StoreError, UserError
 from das.files import store as store_module
 from das.files.run.run_directory import RunDirectory
 from das.files.run.store_sync import StoreSync, SyncRecord
 from das.files.store import Store
-from das.jobs import storing
 from das.release.verify import statement
+from das.runs import pipeline
+from das.tools.stores import command
 from das.truth import prepared
 from tests.commands import Commands
 from tests.s3 import S3, Line, running
@@ -133,11 +134,11 @@ def test_what_was_altered_on_the_way_or_is_not_all_there_leaves_nothing(
     for name, data in (whole | {table: whole[table] + b"1"}).items():
         s3.put(f"{bucket}/x/{name}", data)
     with pytest.raises(UserError, match=r"altered|computed again"):
-        storing.pull(s3.url(f"{bucket}/x"), tmp_path / "out", Silent())
+        command.pull_release(s3.url(f"{bucket}/x"), tmp_path / "out", Silent())
     s3.put(f"{bucket}/x/{table}", whole[table])
     s3.delete(f"{bucket}/x/privacy.json")
     with pytest.raises(UserError, match=r"no privacy\.json"):
-        storing.pull(s3.url(f"{bucket}/x"), tmp_path / "out", Silent())
+        command.pull_release(s3.url(f"{bucket}/x"), tmp_path / "out", Silent())
     assert not (tmp_path / "out").exists()
 
 

@@ -13,13 +13,12 @@ import pandas as pd
 import pytest
 
 import das
-from das.accounting.stated_losses import AGREE, ANY_TWO, ONE_CHANGE
 from das.files.release import statement
-from das.jobs.comparing import compare_two
 from das.release.opened import open_release
 from das.release.page import exact_queries
 from das.release.table_noise import TableNoise
 from das.tables import of as tables_of
+from das.tools.comparison.comparing import AGREE, ANY_TWO, ONE_CHANGE, compare_two
 from das.truth.assessment import truth_of
 from tests.worlds import Worlds
 

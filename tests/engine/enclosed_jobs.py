@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from das.engine.channel import Arrays
-from das.engine.enclosed import Conversation
+from das.engine.enclosed import Arrays, Conversation
 from das.errors import InfeasibleError
 
 Result = tuple[Mapping[str, Any], Arrays]

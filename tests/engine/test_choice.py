@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from das.cli.options import engine_options
+from das.cli.kit.options import engine_options
 from das.engine.choice import TLS, EngineChoice
 from das.errors import UserError
 

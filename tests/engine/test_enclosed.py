@@ -25,8 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from das.engine import seccomp
-from das.engine.channel import Channel
-from das.engine.enclosed import EnclosedProcess, enclosed, pickled
+from das.engine.enclosed import Channel, EnclosedProcess, enclosed, pickled
 from das.engine.enclosure import Refusals
 from das.engine.server import ENVIRONMENT
 from das.errors import InfeasibleError, PrivacyError, UserError

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from das.engine import workers as processes
+from das.engine import local as processes
 from das.engine.local import LocalEngine
 from das.engine.tasks import AGAIN, Answer, Engine, Task, Work
 from das.errors import DasError, InputError

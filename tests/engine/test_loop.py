@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 from das.engine.progress import Silent
 from das.engine.tasks import HandedOver
-from das.files.run.array import ArrayEngine
+from das.files.run.staged import ArrayEngine
 from das.files.run.task_store import TaskStore
 from das.files.run.staged import perform
-from das.jobs import tasks as jobs
+from das.runs import tasks as jobs
 from tests.engine.stages import note, tasks
 
 command, *words = sys.argv[1:]

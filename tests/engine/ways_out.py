@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from das.engine.channel import Arrays
-from das.engine.enclosed import Conversation
+from das.engine.enclosed import Arrays, Conversation
 
 #: What must be there for a way to be refused, any of them: a version of Landlock, or another part.
 Needs = frozenset[str | int]

@@ -20,14 +20,14 @@ from das.estimate.estimator import Estimator
 from das.estimate.family import Family
 from das.estimate.information import Information
 from das.estimate.pooled import DescendantMeasurements, PooledSource
-from das.estimate.unbiased import Unbiased
+from das.estimate.summed import Unbiased
 from das.estimate.upward_pass import upward_pass
-from das.geography.known import Invariants, lowest_level_for
+from das.geography.invariants import Invariants, lowest_level_for
+from das.model.constraint import Limits
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Limits
 from das.model.measurement import Measurement, Measurements, MeasurementSource
-from das.model.prior import HousingPrior
+from das.model.post_processing import HousingPrior
 from das.model.release import Release
 from das.model.schema import Schema
 from das.model.solution import Certificate

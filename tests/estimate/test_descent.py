@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.estimate.passes import Passes
-from das.model.attribute import Attribute
 from das.model.constraint import JointTotals
 from das.model.histogram import Histogram
 from das.model.redistricting import E2E_1940, PL94
 from das.model.release import Release
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
 from tests.estimate.world import PLAIN, SMALL, World, memory, random_spine, random_world

@@ -22,12 +22,10 @@ from das.estimate.informed import FullInformationEstimator
 from das.estimate.upward_pass import upward_pass
 from das.geography import bounds as geography
 from das.geography.invariants import known_bounds
-from das.model.attribute import Attribute
 from das.model.constraint import Bounds
-from das.model.estimate import Estimate
 from das.model.histogram import Histogram
-from das.model.measurement import Measurement, Measurements
-from das.model.schema import Schema
+from das.model.measurement import Estimate, Measurement, Measurements
+from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
 from das.rounding import Marginal, round_estimate

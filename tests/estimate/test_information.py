@@ -18,16 +18,14 @@ from scipy.stats import chi2
 
 from das.estimate import information as full
 from das.estimate.contrasts import Contrasts
-from das.estimate.unbiased import Unbiased, answers, descend
+from das.estimate.summed import Unbiased, answers, descend
 from das.estimate.upward_pass import SubtreeEstimates, upward_pass
-from das.model.attribute import Attribute
-from das.model.grouping import Grouping
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.query import Query
+from das.model.query import Grouping, Query
 from das.model.redistricting import PL94
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.noise import discrete_gaussian
 from das.noise.entropy import seeded

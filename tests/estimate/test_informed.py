@@ -14,12 +14,11 @@ from das.estimate.batch import estimated, families
 from das.estimate.upward_pass import upward_pass
 from das.geography import bounds as geography
 from das.model.budget import Neighbours, PlannedMeasurement
-from das.model.kinds import PERSONS
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
 from das.model.redistricting import PL94
 from das.model.spine import Spine
-from das.model.universe import Universe
+from das.model.universe import PERSONS, Universe
 from tests.estimate.world import memory, passes, random_spine, random_world
 
 QUERIES = ("total", "hhgq", "hispanic * cenrace", "detailed")

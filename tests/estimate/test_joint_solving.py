@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from das.errors import InfeasibleError
 from das.estimate import batch
-from das.estimate.batch import estimated, families, problem_batches
+from das.estimate.batch import Steps, estimated, families, problem_batches, solve_jointly
 from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family
-from das.estimate.joint_solving import Steps, solve_jointly
 from das.estimate.pooled import PooledSource
 from das.estimate.upward_pass import upward_pass
 from das.model.solution import Certificate

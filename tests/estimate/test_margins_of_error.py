@@ -14,15 +14,11 @@ from scipy.stats import binom
 from das.estimate import margins_of_error
 from das.estimate.margins_of_error import UNKNOWN, LevelMargins
 from das.geography.invariants import exact_bounds
-from das.model.attribute import Attribute
-from das.model.constraint import Bounds
-from das.model.grouping import Grouping
+from das.model.constraint import Bounds, Limits
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Limits
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
-from das.model.query import Query
-from das.model.schema import Schema
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS, Mechanism
+from das.model.query import Grouping, Query
+from das.model.schema import Attribute, Schema
 from das.noise import discrete_gaussian
 from das.noise.entropy import seeded
 from das.noise.samplers import SAMPLERS

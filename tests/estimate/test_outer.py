@@ -17,7 +17,8 @@ from das.errors import InfeasibleError, InputError
 from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import OuterStep, RefinedFamily, refined
 from das.model.histogram import Histogram
-from das.model.prior import SharesPrior
+from das.model.plan import OuterPass
+from das.model.post_processing import SharesPrior
 from das.model.schema import Schema
 from das.model.sparse_measurement import (
     RecordingSource,
@@ -26,7 +27,6 @@ from das.model.sparse_measurement import (
     SparseSource,
 )
 from das.model.spine import Spine
-from das.model.strategy import OuterPass
 from das.solve import LayeredGram, children_qp
 from tests.solve.oracle_qp import Problem, clarabel_qp
 

@@ -19,12 +19,11 @@ from das.estimate.family import Family
 from das.estimate.least_squares import normal_equations
 from das.estimate.prior import add_prior, as_kinds
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
-from das.model.prior import Dispersion, HousingPrior, QuerySpreads
+from das.model.post_processing import Dispersion, HousingPrior, QuerySpreads
 from das.model.redistricting import E2E_1940, PL94
 from das.model.release import Release
 from das.model.schema import Schema
-from das.model.universe import Universe
+from das.model.universe import PERSONS, Universe
 from das.solve import Kinds
 from tests.estimate.world import PLAIN, SMALL, World, memory, passes, random_spine, random_world
 

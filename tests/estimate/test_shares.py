@@ -9,13 +9,13 @@ import pytest
 from das.errors import InputError
 from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import RefinedEstimates, refined
-from das.estimate.shares import SharedOut, scope
+from das.estimate.prior import SharedOut, scope
 from das.model.histogram import Histogram
-from das.model.prior import SharesPrior
+from das.model.plan import OuterPass
+from das.model.post_processing import SharesPrior
 from das.model.schema import Schema
 from das.model.sparse_measurement import SparseMeasurement, SparseMeasurements
 from das.model.spine import Spine
-from das.model.strategy import OuterPass
 from tests.estimate.test_outer import OUTER, SCHEMA, TREE, check, fixed_counts, measured, people
 
 AGES = Schema.of("ages", {"age": 3}, groupings={"adult": ("age", {"minor": [0], "adult": [1, 2]})})

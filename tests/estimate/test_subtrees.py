@@ -17,11 +17,10 @@ from das.estimate.descent import topdown
 from das.estimate.passes import Passes
 from das.estimate.upward_pass import upward_pass
 from das.geography import bounds as geography
-from das.geography.known import Invariants
+from das.geography.invariants import Invariants
 from das.model.budget import QueryNoise
-from das.model.constraint import JointTotals
+from das.model.constraint import JointTotals, Limits
 from das.model.histogram import Histogram
-from das.model.limits import Limits
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurements
 from das.model.mechanisms import DISCRETE_GAUSSIAN

@@ -16,13 +16,11 @@ from das.estimate.family import Batch, Family
 from das.estimate.least_squares import LEAST_VARIANCE, normal_equations
 from das.estimate.passes import Passes
 from das.geography import bounds as geography
-from das.model.attribute import Attribute
 from das.model.constraint import Bounds
-from das.model.estimate import Estimate
 from das.model.histogram import Histogram
-from das.model.measurement import Measurements
+from das.model.measurement import Estimate, Measurements
 from das.model.redistricting import PL94
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.solve import Kinds
 from tests.estimate.world import PLAIN, SMALL, World, memory, passes, random_spine, random_world

@@ -13,19 +13,16 @@ from das.estimate.descent import topdown
 from das.estimate.estimator import Estimator
 from das.estimate.passes import Passes
 from das.geography import bounds as geography
-from das.model.attribute import Attribute
-from das.model.constraint import JointTotals
+from das.model.constraint import JointTotals, Limits
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Limits
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.redistricting import E2E_1940, PL94
 from das.model.release import Release
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate, Certificates
 from das.model.spine import Spine
-from das.model.universe import Universe
+from das.model.universe import PERSONS, Universe
 
 SMALL = Schema(
     "small",

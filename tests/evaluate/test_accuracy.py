@@ -7,20 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import das.evaluate.accuracy as accuracy
+import das.truth.evaluation.accuracy as accuracy
 from das.errors import InputError
-from das.evaluate.accuracy import Published, tally_queries
 from das.evaluate.comparison import Headline, headline
-from das.evaluate.spread import NONE, Spread
-from das.model.answers import SparseAnswers
-from das.model.attribute import Attribute
+from das.evaluate.errors import NONE, Spread
 from das.model.confidential import Confidential
 from das.model.error_rows import CLASSES
-from das.model.histogram import Histogram
+from das.model.histogram import Histogram, SparseAnswers
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
+from das.truth.evaluation.accuracy import Published, tally_queries
 
 TOY = Schema(
     "toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old")))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from das.evaluate.bias import FAMILIES, ClusteredInterval, ClusterSums
+from das.evaluate.comparison import FAMILIES, ClusteredInterval, ClusterSums
 from das.evaluate.tally import ErrorTally
-from das.model.answers import SparseAnswers
+from das.model.histogram import SparseAnswers
 
 
 def interval(total, size) -> ClusteredInterval | None:

@@ -16,19 +16,19 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from das.evaluate.dhc import SMALL, figures, query_errors
-from das.evaluate.dhc_impossible import dhc_impossible, medians
-from das.files.simulators.dhc import SimulatedDhc
 from das.model.confidential import Confidential
-from das.model.dhc import official, strategy
-from das.model.dhc.figures import FIGURES, GROUPS
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
 from das.model.error_rows import FigureRow, ImpossibleRow
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine
+from das.publications.dhc.model import figures as official
+from das.publications.dhc.model import strategy
+from das.publications.dhc.model.figures import FIGURES, GROUPS
+from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.simulation.records import SimulatedDhc
+from das.publications.dhc.truth.assessment import dhc_impossible, medians
+from das.publications.dhc.truth.evaluation import SMALL, figures, query_errors
 from tests.dhc_worlds import LEVELS, SIZES, budgeted, counts, on_tree, sealed, tree, world
 
 Ints = NDArray[np.int64]
@@ -415,7 +415,7 @@ def by_group(t: Tract) -> dict[str, tuple[bool, bool]]:
 def test_what_cannot_be_is_counted_as_in_every_tract_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("das.evaluate.dhc_impossible.AREAS", 37)
+    monkeypatch.setattr("das.publications.dhc.truth.assessment.AREAS", 37)
     n = 160
     spine = tree(1, n, n)
     true, out = random_tracts(1, n), random_tracts(2, n)

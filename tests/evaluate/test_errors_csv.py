@@ -5,7 +5,7 @@ import os
 import pytest
 
 from das.errors import InputError
-from das.files.run import errors_csv
+from das.files.run import tallies
 from das.model.error_rows import ErrorRow
 
 ROWS = [
@@ -44,20 +44,20 @@ ROWS = [
 
 
 def test_round_trip_keeps_every_digit(tmp_path):
-    path = errors_csv.write(tmp_path / "evaluation" / "errors.csv", ROWS)
+    path = tallies.write_errors(tmp_path / "evaluation" / "errors.csv", ROWS)
     header = path.read_text().splitlines()[0]
     assert header.startswith(
         "level,query,source,bin,n,mae,rmse,bias,p50,p95,max,tvd,"
     )  # the contract's, first
-    assert errors_csv.read(path) == ROWS
+    assert tallies.read_errors(path) == ROWS
     assert os.listdir(path.parent) == ["errors.csv"]
 
 
 def test_a_failure_leaves_what_was_there(tmp_path):
-    path = errors_csv.write(tmp_path / "errors.csv", ROWS)
+    path = tallies.write_errors(tmp_path / "errors.csv", ROWS)
     with pytest.raises(AttributeError):
-        errors_csv.write(path, [*ROWS, None])
-    assert errors_csv.read(path) == ROWS
+        tallies.write_errors(path, [*ROWS, None])
+    assert tallies.read_errors(path) == ROWS
     assert os.listdir(tmp_path) == ["errors.csv"]
 
 
@@ -72,14 +72,14 @@ def test_a_failure_leaves_what_was_there(tmp_path):
     ],
 )
 def test_damage_is_told_with_its_line(tmp_path, change, message):
-    path = errors_csv.write(tmp_path / "errors.csv", ROWS)
+    path = tallies.write_errors(tmp_path / "errors.csv", ROWS)
     path.write_text(change(path.read_text()))
     with pytest.raises(InputError, match=message):
-        errors_csv.read(path)
+        tallies.read_errors(path)
 
 
 def test_other_bytes_and_no_file(tmp_path):
     (tmp_path / "errors.csv").write_bytes(b"\xff\xfe\x00")
     for name in ("errors.csv", "absent.csv"):
         with pytest.raises(InputError, match="not readable as errors"):
-            errors_csv.read(tmp_path / name)
+            tallies.read_errors(tmp_path / name)

@@ -3,12 +3,10 @@
 import numpy as np
 
 from das.evaluate.impossible import impossible
-from das.model.attribute import Attribute
 from das.model.histogram import Histogram
-from das.model.kinds import HOUSING, PERSONS
 from das.model.redistricting import H1
-from das.model.schema import Schema
-from das.model.universe import Universe
+from das.model.schema import Attribute, Schema
+from das.model.universe import HOUSING, PERSONS, Universe
 
 HOME = Schema(
     "home",

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.evaluate.tables import SIZES, TableTallies, Whole, tally_tables
 from das.model.areas import Areas
-from das.model.attribute import Attribute
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.tables import published
+from das.truth.evaluation.tables import SIZES, TableTallies, Whole, tally_tables
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "old"))))
 LEVELS = ("State", "Block")

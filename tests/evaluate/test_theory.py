@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from das.evaluate.theory import expected, moments
+from das.evaluate.errors import expected, moments
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.noise import discrete_gaussian, discrete_laplace
 from das.noise.entropy import seeded

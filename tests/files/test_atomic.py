@@ -15,20 +15,19 @@ import pytest
 from das.files import atomic, rows_csv
 from das.files.measurements import nmf
 from das.files.microdata import writing as microdata
-from das.files.release import adoption, areas, estimates, tables
+from das.files.release import areas, estimates, statement, tables
 from das.files.release import spine as spine_file
-from das.files.run import truth
 from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
 from das.model.measurement import Measurement
 from das.model.redistricting import PL94
 from das.model.spine import Spine
-from das.model.universe import Universe
+from das.model.universe import PERSONS, Universe
 from das.tables import published
+from das.truth import files
 
 SPINE = Spine(
     ("US", "State"), (np.array(["0"]), np.array(["01", "02"])), (np.zeros(1, int), np.zeros(2, int))
@@ -58,7 +57,7 @@ def adopt(folder: Path, n: int) -> None:
     if not release.exists():
         nmf.write(release / "nmf", "State", PL94, SPINE, measured(n))
         spine_file.write(release / "spine.parquet", SPINE)
-    adoption.adopt(release, folder)
+    statement.adopt(release, folder)
 
 
 def estimate(folder: Path, n: int) -> None:
@@ -80,7 +79,7 @@ WRITERS: dict[str, Callable[[Path, int], object]] = {
         f / "s.parquet", Spine(("US",), (np.array([str(n)]),), (np.zeros(1, int),))
     ),
     "areas": lambda f, n: areas.write(f / "a.parquet", [kinds(n)], SPINE),
-    "truth": lambda f, n: truth.write(f / "t" / "t.parquet", Confidential(histogram(n))),
+    "truth": lambda f, n: files.write(f / "t" / "t.parquet", Confidential(histogram(n))),
     "tables": lambda f, n: tables.write(
         f / "tables", "State", SPINE.codes[1], published(PL94)[:2], histogram(n)
     ),

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 from das import cli
 from das.errors import InputError
-from das.files import fetch_nmf
-from das.files.fetch_nmf import MANIFEST, PRODUCTS, NmfRequest, state_of
+from das.publications.published import fetch
+from das.publications.published.fetch import MANIFEST, PRODUCTS, NmfRequest, state_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
 
@@ -125,13 +125,13 @@ def whole(folder: Path, bucket: Bucket) -> None:
 
 
 def test_a_state_is_listed_with_both_parts_before_anything_is_fetched(bucket: Bucket) -> None:
-    files = fetch_nmf.listed(request(), bucket.url)
+    files = fetch.listed(request(), bucket.url)
     assert len(files) == 5 * 2 * 2  # levels, parts, kinds
     assert sum(f.size for f in files) == sum(
         len(v) for k, v in bucket.objects.items() if "State=042" not in k
     )
     assert bucket.asked == []
-    some = fetch_nmf.listed(request(levels=("State", "County")), bucket.url)
+    some = fetch.listed(request(levels=("State", "County")), bucket.url)
     assert {f.path.split("/")[1] for f in some} == {"State.parquet", "County.parquet"}
 
 
@@ -139,14 +139,14 @@ def test_a_state_is_listed_with_both_parts_before_anything_is_fetched(bucket: Bu
 def test_a_download_that_breaks_off_goes_on_and_is_whole_or_not_there(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(fetch_nmf, "CHUNK", 16)
+    monkeypatch.setattr(fetch, "CHUNK", 16)
     rng = np.random.default_rng(seed)
-    files = fetch_nmf.listed(request(), bucket.url)
+    files = fetch.listed(request(), bucket.url)
     broken = 0
     while broken < 100:
         bucket.limits = iter(rng.integers(0, 400, 40).tolist())
         try:
-            fetch_nmf.fetch(request(), files, tmp_path, bucket.url)
+            fetch.fetch(request(), files, tmp_path, bucket.url)
             break
         except InputError:
             broken += 1
@@ -155,13 +155,13 @@ def test_a_download_that_breaks_off_goes_on_and_is_whole_or_not_there(
     whole(tmp_path, bucket)
     assert any(said for _, said in bucket.asked)
     asked = len(bucket.asked)
-    fetch_nmf.fetch(request(), files, tmp_path, bucket.url)
+    fetch.fetch(request(), files, tmp_path, bucket.url)
     assert len(bucket.asked) == asked  # nothing is fetched twice
 
 
 def test_a_server_without_ranges_begins_again(bucket: Bucket, tmp_path: Path) -> None:
     bucket.ranges, bucket.limits = False, iter([20])
-    fetch_nmf.fetch(request(), fetch_nmf.listed(request(), bucket.url), tmp_path, bucket.url)
+    fetch.fetch(request(), fetch.listed(request(), bucket.url), tmp_path, bucket.url)
     whole(tmp_path, bucket)
 
 
@@ -169,15 +169,15 @@ def test_half_a_branch_is_refused(bucket: Bucket) -> None:
     for key in [k for k in bucket.objects if "Tract.parquet" in k and "State=136" in k]:
         del bucket.objects[key]
     with pytest.raises(InputError, match="part 136 has no files at level Tract"):
-        fetch_nmf.listed(request(), bucket.url)
+        fetch.listed(request(), bucket.url)
 
 
 def test_counties_of_the_dhc(bucket: Bucket) -> None:
     counties = [f"State=036/County=03610{c}" for c in ("001", "003")]
     bucket.put(DHC, {"State": ["State=036", "State=136"], "County": counties})
-    assert len(fetch_nmf.listed(request("dhc", county="003"), bucket.url)) == 2 * 2 + 2
+    assert len(fetch.listed(request("dhc", county="003"), bucket.url)) == 2 * 2 + 2
     with pytest.raises(InputError, match="no files at level County"):
-        fetch_nmf.listed(request("dhc", county="005"), bucket.url)
+        fetch.listed(request("dhc", county="005"), bucket.url)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,10 @@ def test_what_there_is_not_is_refused(make: object, word: str) -> None:
 def test_a_disk_that_is_too_small_is_told_first(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = fetch_nmf.listed(request(), bucket.url)
-    monkeypatch.setattr(fetch_nmf, "_SPARE", 1 << 60)
+    files = fetch.listed(request(), bucket.url)
+    monkeypatch.setattr(fetch, "_SPARE", 1 << 60)
     with pytest.raises(InputError, match="GB are free"):
-        fetch_nmf.fetch(request(), files, tmp_path, bucket.url)
+        fetch.fetch(request(), files, tmp_path, bucket.url)
     assert bucket.asked == []
 
 

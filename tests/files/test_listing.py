@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from das.files.listing import files_below
+from das.files.atomic import files_below
 
 
 def test_every_file_is_listed_once_in_the_order_of_paths(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from das.errors import UserError
-from das.files.readers import linked, persons, table
-from das.files.sdhc import records as sdhc
-from das.truth import group_folders
+from das.files.readers import table
+from das.publications.detailed.truth import folders
+from das.publications.dhc.files import linked, persons
+from das.publications.sdhc.files import records as sdhc
 from tests.detailed import runs
 from tests.files.readers.test_linked import frames_of, world_of
 from tests.files.readers.test_persons import COLUMNS, SCHEMA
@@ -63,8 +64,8 @@ def of_groups(folder: Path, product: str) -> Given:
     return Given(data, files, "|", lambda: [*_folders(parameters, data, product).records])
 
 
-def _folders(parameters: Path, data: Path, product: str) -> group_folders.ReadFolders:
-    return group_folders.read_folders(group_folders.GivenFolders.of(parameters, data, product))
+def _folders(parameters: Path, data: Path, product: str) -> folders.ReadFolders:
+    return folders.read_folders(folders.GivenFolders.of(parameters, data, product))
 
 
 def of_table(folder: Path, one_by_one: bool) -> Given:

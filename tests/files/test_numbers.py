@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from das.files import codes, numbers
+from das.files import codes, csv_text
 
 arrays = nps.arrays(
     st.sampled_from([np.int8, np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64]),
@@ -22,17 +22,17 @@ arrays = nps.arrays(
 
 @given(arrays, st.data())
 def test_a_column_is_what_arrow_makes(values: np.ndarray, data: st.DataObject) -> None:
-    assert numbers.column(values).equals(pa.array(values)) or np.isnan(values.astype(float)).any()
+    assert csv_text.column(values).equals(pa.array(values)) or np.isnan(values.astype(float)).any()
     there = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))), dtype=bool
     )
-    held = numbers.column(values, there)
+    held = csv_text.column(values, there)
     held.validate(full=True)
     expected = pa.array(values, mask=~there)
     assert str(held.to_pylist()) == str(expected.to_pylist())  # nan is nan
     for some in (held, held.slice(len(values) // 3), expected.slice(1, 9)):
-        assert numbers.there(some).tolist() == some.is_valid().to_pylist()
-        filled = numbers.array(some, absent=7)
+        assert csv_text.there(some).tolist() == some.is_valid().to_pylist()
+        filled = csv_text.array(some, absent=7)
         assert str(filled.tolist()) == str(some.fill_null(7).to_pylist())
         assert filled.dtype == values.dtype
 
@@ -46,27 +46,27 @@ def test_a_column_is_read_as_arrow_reads_it(values: np.ndarray, cut: int) -> Non
         whole.slice(1),
         pa.chunked_array([], whole.type),
     ):
-        found = numbers.array(column)
+        found = csv_text.array(column)
         assert found.dtype == values.dtype
         assert np.array_equal(found, column.to_numpy(), equal_nan=values.dtype.kind == "f")
 
 
 @given(nps.arrays(np.bool_, st.integers(0, 40)))
 def test_a_mask_chooses_the_rows_that_it_says(chosen: np.ndarray) -> None:
-    mask = numbers.mask(chosen)
+    mask = csv_text.mask(chosen)
     mask.validate(full=True)
-    rows = numbers.column(np.arange(len(chosen)))
+    rows = csv_text.column(np.arange(len(chosen)))
     assert rows.filter(mask).to_pylist() == np.flatnonzero(chosen).tolist()
 
 
 def test_strides_are_followed() -> None:
-    assert numbers.column(np.arange(12).reshape(3, 4)[:, 1]).to_pylist() == [1, 5, 9]
+    assert csv_text.column(np.arange(12).reshape(3, 4)[:, 1]).to_pylist() == [1, 5, 9]
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 2)), np.array(["a"]), np.array([True])])
 def test_what_is_no_column_of_numbers_is_refused(values: np.ndarray) -> None:
     with pytest.raises(TypeError, match="no column of numbers"):
-        numbers.column(values)
+        csv_text.column(values)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_is_no_column_of_numbers_is_refused(values: np.ndarray) -> None:
 )
 def test_what_is_no_number_is_refused(column: pa.Array, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        numbers.array(column)
+        csv_text.array(column)
 
 
 def test_a_word_that_is_repeated() -> None:
@@ -92,8 +92,8 @@ def test_pandas_is_not_loaded() -> None:
     code = """
 import sys
 import numpy as np
-from das.files import codes, numbers
-numbers.array(numbers.column(np.arange(3), np.array([True, False, True])), absent=0)
+from das.files import codes, csv_text
+csv_text.array(csv_text.column(np.arange(3), np.array([True, False, True])), absent=0)
 codes.codes(codes.repeated("x", 2))
 sys.exit("pandas" in sys.modules)
 """

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.accounting.register import Cap, Opening, Register
 from das.errors import RegisterError, UserError
-from das.files import register
-from das.files.register import Head
-from das.model.mechanism import RHO
+from das.model.mechanisms import RHO
+from das.register import file as register
+from das.register.book import Cap, Opening, Register
+from das.register.file import Head
 from tests.accounting.test_register import entry
 
 COST = Fraction(1, 4)

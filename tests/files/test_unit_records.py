@@ -16,13 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files.microdata import unit_records
 from das.files.microdata.reading import read_frame
 from das.microdata import expand
-from das.model.codes import encoded
-from das.model.dhc.households import DHCH
-from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
+from das.model.names import encoded
+from das.publications.dhc.files import unit_records
+from das.publications.dhc.model.households import DHCH, TENVACGQ
 
 BLOCKS = encoded([f"44001000100100{i}0" for i in range(4)])
 POSSIBLE = np.flatnonzero(DHCH.possible)

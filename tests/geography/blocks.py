@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from das.geography import tabulation, targets
+from das.geography import optimized, tabulation
 from das.geography.geocodes import Geocodes
 from das.geography.optimized import Rule, measured_spine
-from das.model import chains
+from das.model import tabulation as chains
 from das.model.measured_spine import MeasuredSpine
 from das.model.records import Blocks
 
@@ -81,7 +81,7 @@ def measured(
 ) -> MeasuredSpine:
     """The optimised spine of blocks, with some fields of theirs for targets."""
     spine, unit = tabulation.spine(blocks, levels, define)
-    rule = replace(rule, targets=targets.of(kept_apart, blocks, spine, unit, {}))
+    rule = replace(rule, targets=optimized.of(kept_apart, blocks, spine, unit, {}))
     return measured_spine(blocks, spine, unit, rule, facilities=facilities)
 
 

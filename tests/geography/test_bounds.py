@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.geography.bounds import MOST_IN_A_STRUCTURE, NO_LIMIT, bounds, lowest
-from das.model import limits
-from das.model.attribute import Attribute
-from das.model.constraint import JointTotals
+from das.model import constraint
+from das.model.constraint import JointTotals, Limits
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Limits
 from das.model.redistricting import PL94
 from das.model.release import Release
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from tests.oracles import can_be_shared_out
 from tests.strategies import spines
@@ -367,7 +365,7 @@ def test_a_large_level_is_never_unpacked(monkeypatch: pytest.MonkeyPatch) -> Non
     """Forty thousand blocks, thirty groups: bounds of all levels, and the check of a release, in a
     fraction of one array.
     """
-    monkeypatch.setattr(limits, "_MOST_VALUES", 1 << 12)
+    monkeypatch.setattr(constraint, "_MOST_VALUES", 1 << 12)
     blocks, groups = 40_000, 30
     code = np.char.zfill(np.arange(blocks).astype("S5"), 5)
     parent = np.arange(blocks) // 400

@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from das.model.areas import Areas
-from das.model.codes import encoded
+from das.model.names import encoded
 from das.model.spine import Spine
 from tests.geography.area_distance import distance
 from tests.strategies import spines

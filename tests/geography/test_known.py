@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.geography.known import Invariants, lowest_level_for
-from das.model.constraint import JointTotals
+from das.geography.invariants import Invariants, lowest_level_for
+from das.model.constraint import JointTotals, Limits
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Limits
 from das.model.redistricting import PL94
 from das.model.schema import Schema
 from das.model.spine import Spine

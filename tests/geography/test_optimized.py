@@ -18,10 +18,10 @@ import pytest
 
 from das.errors import InputError
 from das.files.readers import pl94_2010
-from das.geography import aian
+from das.geography import optimized
 from das.geography.geocodes import Geocodes
 from das.geography.optimized import Rule
-from das.model.codes import encoded
+from das.model.names import encoded
 from das.model.records import Blocks
 from das.model.redistricting import PL94
 from tests.geography.blocks import BARE, LEVELS, by_block, geography, measured, row, shares
@@ -69,9 +69,9 @@ def test_the_worked_classification(cases: list[dict[str, Any]]) -> None:
     for code, branch in said:
         if branch == "error":
             with pytest.raises(InputError, match=code):
-                aian.branches(encoded([code]), encoded(["1"]))
+                optimized.branches(encoded([code]), encoded(["1"]))
         else:
-            assert aian.branches(encoded([code]), encoded(["1"])).tolist() == [branch == "1"]
+            assert optimized.branches(encoded([code]), encoded(["1"])).tolist() == [branch == "1"]
 
 
 def test_the_worked_cases_of_the_demographic_and_housing_file(cases: list[dict[str, Any]]) -> None:

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.geography import aian, runs, tabulation, targets
+from das.geography import optimized, runs, tabulation
 from das.geography.geocodes import Geocodes
 from das.geography.optimized import Rule, measured_spine
 from das.model.areas import Areas
-from das.model.codes import encoded
+from das.model.names import encoded
 from das.model.records import Blocks
 from tests.geography.blocks import (
     BARE,
@@ -253,9 +253,9 @@ def test_what_is_always_so(rows: list[Row], fanout: int) -> None:
     for field in ("Place", "Block_Group", "AIAN"):
         code = blocks.fields[field][at]
         if field == "AIAN":
-            code = np.where(aian.branches(code, code), code, aian.NONE)
+            code = np.where(optimized.branches(code, code), code, optimized.NONE)
         if field == "Place":
-            strong = (blocks.fields["State"][at] == b"44") & ~aian.branches(
+            strong = (blocks.fields["State"][at] == b"44") & ~optimized.branches(
                 blocks.fields["AIAN"][at], code
             )
             code = np.where(strong, blocks.fields["County_Subdivision"][at], code)
@@ -334,7 +334,7 @@ def test_targets_are_fields_levels_and_lists() -> None:
     blocks = geography(rows)
     spine, unit = tabulation.spine(blocks, LEVELS)
     overlapping = Areas("Wards", encoded(["b", "a"]), np.array([0, 1, 1]), np.array([3, 1, 3]))
-    found = targets.of(
+    found = optimized.of(
         ["Block_Group", "Place", "Tract", "wards.csv"],
         blocks,
         spine,
@@ -359,7 +359,7 @@ def test_targets_are_fields_levels_and_lists() -> None:
 
 def test_an_area_whose_code_has_a_plus_is_not_two_areas() -> None:
     areas = Areas("wards", ["a", "a+b", "b"], np.array([1, 0, 2]), np.array([0, 1, 1]))
-    alone, both = targets.listed(areas, 2)
+    alone, both = optimized.listed(areas, 2)
     assert alone != both
 
 
@@ -413,7 +413,7 @@ def test_a_code_of_an_area_that_does_not_exist(code: str) -> None:
     ],
 )
 def test_categories_of_areas(code: str, branch: bool) -> None:
-    assert aian.branches(encoded([code]), encoded(["1"])).tolist() == [branch]
+    assert optimized.branches(encoded([code]), encoded(["1"])).tolist() == [branch]
 
 
 @pytest.mark.parametrize(

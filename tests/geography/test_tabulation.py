@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from das.errors import DasError, InputError, SpecError
 from das.geography.tabulation import spine
-from das.model.codes import text
-from das.model.names import Names
+from das.model.names import Names, text
 from das.model.records import Blocks
 
 FIELDS = ("State", "County", "Tract", "Block")

@@ -12,19 +12,17 @@ from numpy.typing import NDArray
 
 import das as package
 from das.engine import Silent
-from das.estimate.areas.pieces import pieces
-from das.estimate.areas.variance import variances
+from das.estimate.areas.estimates import pieces, variances
 from das.files.readers import pl94_2010
-from das.files.readers.registry import read
 from das.fold import Tiers
-from das.jobs.area_planning import planned, weights
 from das.model.areas import Areas, off_spine
-from das.model.codes import text
+from das.model.names import text
 from das.model.redistricting import PL94
-from das.release.area_counts import counts
-from das.release.area_statistics import statistics
+from das.release.area_counts import counts, statistics
 from das.release.opened import open_release
 from das.release.own_replicates import OwnReplicates
+from das.tools.areas.planning import planned, weights
+from das.truth.readers import read
 from tests.commands import Commands, Das
 from tests.estimate.world import random_spine
 from tests.worlds import Worlds

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from das.files.run import errors_csv
+from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory
-from das.jobs.comparing import compare_two
 from das.model.error_rows import DifferenceRow, TwoErrorsRow
+from das.tools.comparison.comparing import compare_two
 from tests.commands import Commands
 from tests.worlds import Worlds
 
@@ -34,7 +34,7 @@ def test_of_one_run(runs: tuple[Path, Path], commands: Commands) -> None:
     for u, rows in every.items():
         errors = {
             (e.level, e.query): e
-            for e in errors_csv.read(RunDirectory(runs[0]).errors_of(u))
+            for e in tallies.read_errors(RunDirectory(runs[0]).errors_of(u))
             if e.bin == "all"
         }
         for r in (r for r in rows if r["bin"] == "all"):
@@ -56,7 +56,7 @@ def test_of_two_runs(runs: tuple[Path, Path]) -> None:
     for u in UNIVERSES:
         errors = {
             (e.level, e.query): (e.mae, e.bias)
-            for e in errors_csv.read(RunDirectory(b).errors_of(u))
+            for e in tallies.read_errors(RunDirectory(b).errors_of(u))
             if e.bin == "all"
         }
         for r in two.rows[u]:

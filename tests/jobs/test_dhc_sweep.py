@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from das.errors import SpecError
-from das.files.readers import linked
 from das.files.run.run_directory import RunDirectory
-from das.jobs.sweep import SweepResult, sweep
+from das.publications.dhc.files import linked
 from das.release import verify
 from das.spec import load
+from das.tools.sweep.runs import SweepResult, sweep
 from tests.commands import Commands
 from tests.worlds import ROOT, Worlds
 

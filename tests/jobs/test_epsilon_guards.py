@@ -12,21 +12,21 @@ import pytest
 import tomli_w
 
 import das
-from das.accounting.changes import below, touched
+from das.accounting.changes import below, pair_limits, touched
 from das.accounting.guarantee import exact_epsilon
-from das.accounting.pairs import pair_limits
-from das.accounting.stated_losses import AGREE, ANY_TWO, ONE_CHANGE, stated_losses
 from das.accounting.statement import account
 from das.design.model import Estimand
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.errors import SpecError, UserError
-from das.jobs import optimising, plan_ground
-from das.jobs.epsilon_guards import GuardedLoss, guarded_losses, lowered, scaled_down
-from das.jobs.optimising import Optimum
 from das.model.budget import PlannedMeasurement
 from das.model.plan import Plan
 from das.spec import RunSpec, budget_toml, parse
-from das.spec.targets import EpsilonGuard, read_targets, target_set_of
+from das.tools.comparison.comparing import AGREE, ANY_TWO, ONE_CHANGE, stated_losses
+from das.tools.planning import ground as plan_ground
+from das.tools.planning import optimizing
+from das.tools.planning.epsilon_guards import GuardedLoss, guarded_losses, lowered, scaled_down
+from das.tools.planning.optimizing import Optimum
+from das.tools.planning.target_file import EpsilonGuard, read_targets, target_set_of
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "pl94-2010.toml"
 TABULATION = "geography.spine=tabulation"
@@ -55,7 +55,7 @@ def found_for(s: RunSpec, guards: list[EpsilonGuard], hold: tuple[tuple[str, str
     losses = guarded_losses(guards, s, "persons", "targets")
     ground = plan_ground.of_units(s, s.persons, NATION)
     wanted = TargetSet("best", TARGETS, hold=hold)
-    return optimising.optimum(s.persons, wanted, ground, losses=losses)
+    return optimizing.optimum(s.persons, wanted, ground, losses=losses)
 
 
 def stated(s: RunSpec) -> dict[tuple[str, str], float]:
@@ -218,7 +218,7 @@ def test_a_guard_that_cannot_hold_is_refused() -> None:
     ground = plan_ground.of_units(s, s.persons, NATION)
     losses = guarded_losses([guard("guarantee", "persons")], s, "persons", "targets")
     with pytest.raises(UserError, match="least"):
-        optimising.optimum(s.persons, TargetSet("least", TARGETS), ground, losses=losses)
+        optimizing.optimum(s.persons, TargetSet("least", TARGETS), ground, losses=losses)
 
 
 HEAD = '[[target]]\nlevel = "Tract"\nquery = "total"\n'
@@ -274,7 +274,7 @@ def test_no_two_records_cost_more_in_a_plan_with_the_guard_on_pairs() -> None:
     now = costs_of(s.persons.plan)
     limits = pair_limits(s.persons.schema, list(now), now)
     found = {
-        some: optimising.optimum(
+        some: optimizing.optimum(
             s.persons,
             TargetSet("best", TARGETS, hold=hold),
             ground,
@@ -301,7 +301,7 @@ def test_the_shares_of_fair_are_those_that_its_targets_find() -> None:
     written = read_targets(where.read_text(encoding="utf-8"), where="fair")
     now, schema, levels = costs_of(s.persons.plan), s.persons.schema, s.geography.levels
     wanted = target_set_of(written, None, (), schema, levels, list(now), "fair")
-    found = optimising.optimum(
+    found = optimizing.optimum(
         s.persons,
         wanted,
         plan_ground.of_units(s, s.persons, NATION),
@@ -336,7 +336,7 @@ def test_a_guard_on_pairs_says_now_and_goes_without_the_least_total() -> None:
     s = spec(TABULATION)
     ground, limits = plan_ground.of_units(s, s.persons, NATION), {frozenset(blocks(s)): Fraction(1)}
     with pytest.raises(UserError, match="least"):
-        optimising.optimum(s.persons, TargetSet("least", TARGETS), ground, pairs_cost=limits)
+        optimizing.optimum(s.persons, TargetSet("least", TARGETS), ground, pairs_cost=limits)
 
 
 def costs_of(plan: Plan) -> dict[tuple[str, str], Fraction]:

@@ -10,15 +10,13 @@ import pytest
 
 from das.errors import SpecError, UserError
 from das.files import rows_csv
-from das.jobs import frontier as frontier_module
-from das.jobs import frontier_tasks
-from das.jobs.frontier import FrontierResult, run_study
-from das.jobs.frontier_results import SampledRatio
-from das.jobs.frontier_study import load_study
-from das.jobs.frontier_topdown import TopDown
-from das.model.frontier_rows import PUBLISHED, WITH_ALSO, FrontierMean, FrontierRow
-from das.protect.method import Guarantee
-from das.truth import study_input
+from das.tools.protection.study.page import PUBLISHED, WITH_ALSO, FrontierMean, FrontierRow
+from das.tools.protection.truth import frontier, study_input
+from das.tools.protection.truth import frontier as frontier_module
+from das.tools.protection.truth.frontier import FrontierResult, run_study
+from das.tools.protection.truth.method import Guarantee
+from das.tools.protection.truth.results import SampledRatio
+from das.tools.protection.truth.study import TopDown, load_study
 from tests.jobs import frontier_small
 from tests.stopped import Killed, Step
 
@@ -135,7 +133,7 @@ def test_a_study_goes_on_where_it_stopped(
 ) -> None:
     """It is interrupted in its second attack; what is scored stays, and the results are those of a
     study that ran through."""
-    out, real = study.with_name("stopped"), frontier_tasks.measured
+    out, real = study.with_name("stopped"), frontier.measured
     scored: list[object] = []
 
     def stopped(*args: object) -> object:
@@ -146,7 +144,7 @@ def test_a_study_goes_on_where_it_stopped(
 
     resolved = load_study(study.with_name("short.toml"))
     with monkeypatch.context() as patch:
-        patch.setattr(frontier_tasks, "measured", stopped)
+        patch.setattr(frontier, "measured", stopped)
         with pytest.raises(UserError, match="no more power"):
             run_study(resolved, out)
     first = next(iter((out / "scores").glob("*/*.npz")))

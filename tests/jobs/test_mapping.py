@@ -18,11 +18,11 @@ import pytest
 
 import das
 from das.errors import InputError, UserError
-from das.jobs import mapping
-from das.jobs.mapping import MapOptions
 from das.model.not_private import COLUMN
-from das.release.dhc import open_dhc
-from das.report.choropleth import classes, map_page
+from das.publications.dhc.release import open_dhc
+from das.tools.maps.choropleth import classes, map_page
+from das.tools.maps.truth import mapping
+from das.tools.maps.truth.mapping import MapOptions
 from das.truth.assessment import true_counts
 from tests.report.parsed import assert_sound
 from tests.worlds import Worlds

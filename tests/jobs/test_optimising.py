@@ -16,11 +16,12 @@ from das.design.target_set import AccuracyTarget, TargetSet
 from das.engine import Silent
 from das.errors import UserError
 from das.files.readers import pl94_2010
-from das.jobs import optimising, plan_ground
-from das.jobs.optimising import Optimum, optimum
-from das.jobs.plan_ground import Ground
 from das.release.opened import open_release
 from das.spec import RunSpec, parse
+from das.tools.planning import ground as plan_ground
+from das.tools.planning import optimizing
+from das.tools.planning.ground import Ground
+from das.tools.planning.optimizing import Optimum, optimum
 from tests.worlds import Worlds
 
 TABULATION = "geography.spine=tabulation"
@@ -81,7 +82,7 @@ def test_a_plan_costs_exactly_its_total(
     """Over the optimised spine, where some tracts, and whole levels of this extract, are only
     children, too.
     """
-    monkeypatch.setitem(optimising.GAPS, "tree", (5e-3, 60))
+    monkeypatch.setitem(optimizing.GAPS, "tree", (5e-3, 60))
     s, ground = over_data(worlds, f"geography.spine={spine}")
     for target_set, rho in (
         (TargetSet("best", WISHES), None),
@@ -399,7 +400,7 @@ def test_rhode_island_is_what_was_computed_independently(
     asked = [Estimand(lv, q) for lv in VARIANCES for q in QUERIES]
     f = ground.model(asked).variances(ground.measurements.precision(rho))
     assert f == pytest.approx(np.ravel(list(VARIANCES.values())), rel=1e-6)
-    monkeypatch.setitem(optimising.GAPS, "tree", (1e-2, 400))
+    monkeypatch.setitem(optimizing.GAPS, "tree", (1e-2, 400))
     found = optimum(
         s.persons, TargetSet("least", tuple(AccuracyTarget(Estimand(*w)) for w in POLICY)), ground
     )

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, UserError
-from das.files import published_tables, study_files
-from das.jobs import reconstructing
-from das.jobs.reconstructing import AttackSource, attack_folder
 from das.model.histogram import Histogram
 from das.model.spine import Spine
-from das.protect import sf1
-from das.protect.census_tables import field_of, published_columns
-from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
-from das.protect.table_set import LineMatrix
-from das.protect.told_apart import told_apart
-from das.risk.reconstruction import AttackOptions, AttackStatus
+from das.tools.protection import census_tables
+from das.tools.protection.attack import AttackOptions, AttackStatus, published_tables
+from das.tools.protection.census_tables import field_of, published_columns
+from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
+from das.tools.protection.recoding import told_apart
+from das.tools.protection.study import files
+from das.tools.protection.table_set import LineMatrix
+from das.tools.protection.truth import reconstructing
+from das.tools.protection.truth.reconstructing import AttackSource, attack_folder
 from tests.commands import Commands
 from tests.worlds import Worlds
 
-SCHEMA = sf1.schema()
+SCHEMA = census_tables.sf1_schema()
 BLOCKS = ("440010301001000", "440010301001001", "440010301002000", "440010302001000")
 #: Sex, the number of the age group, origin, the number of the race.
 PEOPLE = [
@@ -98,7 +98,7 @@ def test_every_column_of_every_table_is_there() -> None:
 
 
 def test_levels_that_no_table_tells_apart_are_one() -> None:
-    coarse, cell = told_apart(sf1.table_set(("Block",)))
+    coarse, cell = told_apart(census_tables.table_set(("Block",)))
     assert coarse.schema.shape == SCHEMA.shape
     few = published_columns({"Block": [f"P012{i:04d}" for i in range(1, 50)]})
     assert few is not None
@@ -106,7 +106,8 @@ def test_levels_that_no_table_tells_apart_are_one() -> None:
     assert np.array_equal(np.unique(cell), np.arange(SCHEMA.cells))
     with_one = coarse.lines("Block").matrix
     assert np.array_equal(
-        with_one.toarray()[:, cell], sf1.table_set(("Block",)).lines("Block").matrix.toarray()
+        with_one.toarray()[:, cell],
+        census_tables.table_set(("Block",)).lines("Block").matrix.toarray(),
     )
 
 
@@ -213,7 +214,7 @@ def test_published_records_are_compared_with_the_truth(worlds: Worlds, commands:
 
 def test_tables_of_a_method_are_read_back(tmp_path: Path) -> None:
     """What `das protect` writes: withheld lines, bounds, and another order of places."""
-    tables = sf1.table_set(("Block",))
+    tables = census_tables.table_set(("Block",))
     codes = ["4400103010011001", "4400103010011000", "4400103010021000"]
     spine = Spine.from_frame({"Block": codes}, ["US", "Block"])
     value = np.random.default_rng(1).integers(0, 9, (3, 773))
@@ -223,7 +224,7 @@ def test_tables_of_a_method_are_read_back(tmp_path: Path) -> None:
         np.where(shown, value + 2, UNBOUNDED),
         np.where(shown, value, WITHHELD),
     )
-    study_files.write_protected(tmp_path, ProtectedTables(spine, tables, {"Block": lines}))
+    files.write_protected(tmp_path, ProtectedTables(spine, tables, {"Block": lines}))
     found, columns = AttackSource(tmp_path, rounding="random:3").read()
     assert found.spine.levels == ("US", "State", "County", "Tract", "Block_Group", "Block")
     assert columns.schema == SCHEMA

@@ -16,23 +16,22 @@ import pandas as pd
 import pytest
 
 import das
-from das.accounting.register import Cap, Opening
 from das.errors import RegisterError, SpecError, UserError
-from das.evaluate.theory import moments
-from das.files import register
+from das.evaluate.errors import moments
 from das.files.measurements import nmf
 from das.files.run.ledger import measurements
 from das.files.run.run_directory import RunDirectory
-from das.jobs.sweep import SweepResult, sweep
 from das.model.error_rows import ErrorRow
 from das.model.measurement import Measurement
-from das.model.mechanism import RHO
-from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.model.mechanisms import DISCRETE_GAUSSIAN, RHO
 from das.model.schema import Schema
 from das.model.spine import Spine
+from das.register import file
+from das.register.book import Cap, Opening
+from das.register.entering import RegisterOptions
 from das.release import verify
 from das.spec import RunSpec, parse
-from das.truth.registering import RegisterOptions
+from das.tools.sweep.runs import SweepResult, sweep
 from tests.stopped import Killed, Step
 
 BUDGET = Fraction(4)
@@ -392,7 +391,7 @@ def test_each_noise_of_a_sweep_enters_its_register_once(
     most = cost - Fraction(1, 10**9)
     for path, cap in ((tmp_path / "full.jsonl", most), (tmp_path / "r.jsonl", cost)):
         opening = Opening("x", Cap(RHO, cap), "p")
-        register.create(path, opening)
+        file.create(path, opening)
     one = spec.persons.plan.cost
 
     def go(path: Path, *, resume: bool = False, named: bool = True) -> SweepResult:
@@ -404,12 +403,12 @@ def test_each_noise_of_a_sweep_enters_its_register_once(
     with pytest.raises(RegisterError, match="the cap of this register"):
         go(tmp_path / "full.jsonl")
     assert not out.exists()
-    assert len(register.read(tmp_path / "full.jsonl").digests) == 1
+    assert len(file.read(tmp_path / "full.jsonl").digests) == 1
     with pytest.MonkeyPatch.context() as patch:
         Step(RunDirectory, "write_manifest", 2).arm(patch)
         with pytest.raises(Killed):
             go(tmp_path / "r.jsonl")
     go(tmp_path / "r.jsonl", resume=True)
-    found = register.read(tmp_path / "r.jsonl").register
+    found = file.read(tmp_path / "r.jsonl").register
     assert sorted(e.spending.rho for e in found.entries.values()) == [one, 2 * one]
     assert found.left == 0

@@ -11,18 +11,21 @@ import pytest
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.link.agreement import ANY, IDENTITIES, agreement, differing
-from das.link.counted import AgreementCounts
-from das.link.fields import type_fields
-from das.link.table_agreement import LINE_CHECKS, LineCheck, table_agreement
-from das.model.agreement_rows import AgreementRow
-from das.model.dhc.household_types import TYPES
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.schema import Schema
-from das.release import dhc_files
+from das.publications.dhc import release_files
+from das.publications.dhc.agreement.counted import AgreementCounts, type_fields
+from das.publications.dhc.agreement.identities import (
+    ANY,
+    IDENTITIES,
+    AgreementRow,
+    agreement,
+    differing,
+)
+from das.publications.dhc.agreement.tables import LINE_CHECKS, LineCheck, table_agreement
+from das.publications.dhc.model.household_types import TYPES
+from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.persons import DHCP
 from tests import dhc_small
 
 
@@ -166,7 +169,7 @@ def test_a_row_cannot_violate_more_than_there_is() -> None:
 def test_lines_of_linked_records_agree(world: dict[str, Histogram]) -> None:
     lines: dict[str, NDArray[np.int64]] = {}
     for universe, h in world.items():
-        for t in dhc_files.tables_of(universe):
+        for t in release_files.tables_of(universe):
             lines |= {f"{t.name}:{i + 1}": v for i, v in enumerate(t.values(h).T)}
     rows = table_agreement(lines, "Block")
     assert len(rows) == len(LINE_CHECKS) + 1

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from das.cli import main
-from das.files.release import table_lines
-from das.link.table_agreement import CHECKED_TABLES
+from das.files.release import tables as table_lines
 from das.model.histogram import Histogram
-from das.release import dhc_files
+from das.publications.dhc import release_files
+from das.publications.dhc.agreement.tables import CHECKED_TABLES
 from tests import dhc_small
 
 
@@ -25,7 +25,7 @@ def world() -> dict[str, Histogram]:
 
 def tables(folder: Path, of: dict[str, Histogram]) -> Path:
     spine = dhc_small.tree()
-    dhc_files.write_tables(folder, spine, dhc_small.counted(spine, of), private=True)
+    release_files.write_tables(folder, spine, dhc_small.counted(spine, of), private=True)
     return folder
 
 

@@ -9,16 +9,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das.files.release.average_tables import line_name
-from das.files.release.average_tables import write as write_tables
-from das.files.release.linked_population import write
-from das.files.sdhc import linked as sdhc_records
-from das.link.average_tables import AverageTable, average_tables, lines_of
-from das.link.averages import ALL, sums, units_of_blocks
-from das.link.population import LinkedPopulation
-from das.model.sdhc.sensitivity import PERSON, TIGHT
-from das.model.sdhc.tables import TRUNCATED, column
-from das.truth.sdhc_counts import counts
+from das.publications.sdhc.files import records as sdhc_records
+from das.publications.sdhc.model.tables import PERSON, TIGHT, TRUNCATED, column
+from das.publications.sdhc.truth.counts import counts
+from das.tools.link.average_files import line_name
+from das.tools.link.average_files import write as write_tables
+from das.tools.link.averages import (
+    ALL,
+    AverageTable,
+    average_tables,
+    lines_of,
+    sums,
+    units_of_blocks,
+)
+from das.tools.link.files import write
+from das.tools.link.population import LinkedPopulation
 from tests import dhc_small
 from tests import linked_worlds as worlds
 
@@ -41,7 +46,7 @@ def test_they_are_those_of_the_sdhc(
 ) -> None:
     """Every line of a State, with the counts that the S-DHC makes of these records."""
     write(tmp_path, linked, SPINE.codes[-1], csv=False, private=True)
-    records, _ = sdhc_records.records(tmp_path, ())
+    records, _ = sdhc_records.linked_records(tmp_path, ())
     true = counts(records, TIGHT, PERSON, dict.fromkeys(TRUNCATED, 10**6))[0]
     assert set(tables) == {"PH1", "PH5", "PH8"}
     for name, lines in lines_of().items():

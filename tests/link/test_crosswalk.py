@@ -15,7 +15,7 @@ from benchmarks.linked_readers import (
     model_tables,
     read,
 )
-from das.files.release.linked_population import CROSSWALK, write
+from das.tools.link.files import CROSSWALK, write
 from tests import dhc_small
 from tests import linked_worlds as worlds
 

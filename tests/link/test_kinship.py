@@ -10,12 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.link.couples import _LOST, MOST_YEARS, _cost, matched, with_partners
-from das.link.householders import chosen
-from das.link.kinship import KINSHIP, kinship
-from das.link.people import HomePersons
-from das.link.trust import PUBLISHED
-from das.model.dhc.members import HEADS, LEVEL, PARTNERS, LinkedPersons
+from das.publications.dhc.model.members import HEADS, LEVEL, PARTNERS, LinkedPersons
+from das.tools.link.couples import (
+    _LOST,
+    KINSHIP,
+    MOST_YEARS,
+    _cost,
+    kinship,
+    matched,
+    with_partners,
+)
+from das.tools.link.members import chosen
+from das.tools.link.options import PUBLISHED
+from das.tools.link.people import HomePersons
 from tests import linked_worlds as worlds
 
 SPOUSE, CHILD, PARENT, OTHER = (

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.link.ties import OccupiedBounds, consistent
-from das.model.dhc.household_types import ATTRIBUTE, TYPES
-from das.model.dhc.members import LinkedPersons, household_levels
+from das.publications.dhc.model.household_types import ATTRIBUTE, TYPES
+from das.publications.dhc.model.members import LinkedPersons, household_levels
+from das.tools.link.linking import OccupiedBounds, consistent
 
 #: Members as relationship and age; type and class of the oldest.
 HOUSEHOLDS = (

@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.link.agreement import ANY, agreement
-from das.link.counted import AgreementCounts
-from das.link.linking import TractInput, link_tract, seed_of
-from das.link.matching import Features
-from das.link.people import HomePersons, grown_up
-from das.link.places import (
+from das.model.histogram import Histogram
+from das.publications.dhc.agreement.counted import AgreementCounts
+from das.publications.dhc.agreement.identities import ANY, agreement
+from das.publications.dhc.model.household_types import TYPES
+from das.publications.dhc.model.households import DHCH
+from das.publications.dhc.model.persons import DHCP
+from das.tools.link.household_pool import Pool, PoolTargets
+from das.tools.link.linking import TractInput, link_tract, seed_of
+from das.tools.link.matching import Features
+from das.tools.link.options import CONSISTENT, Trust
+from das.tools.link.people import (
     FREE,
     GENERATION,
     GRAND6,
@@ -20,17 +25,13 @@ from das.link.places import (
     OWN17,
     RELATIVE,
     STRANGER,
+    HomePersons,
     expanded,
+    grown_up,
     places,
+    shared,
 )
-from das.link.pool import Pool, PoolTargets
-from das.link.population import LinkedPopulation, joined, tracts
-from das.link.trust import CONSISTENT, Trust
-from das.link.units import shared
-from das.model.dhc.household_types import TYPES
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.histogram import Histogram
+from das.tools.link.population import LinkedPopulation, joined, tracts
 from tests import dhc_small
 from tests import linked_worlds as worlds
 

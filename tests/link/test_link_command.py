@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 from das.cli import main
 from das.errors import UserError
-from das.files.readers import linked as reader
-from das.link.kinship import KINSHIP
-from das.release import dhc_files
-from das.release.agreement import agreement_of_counts
-from das.release.dhc import open_dhc
-from das.release.linking import LinkOptions
+from das.publications.dhc import release_files
+from das.publications.dhc.agreement.tables import agreement_of_counts
+from das.publications.dhc.files import linked as reader
+from das.publications.dhc.release import open_dhc
+from das.tools.link.couples import KINSHIP
+from das.tools.link.release import LinkOptions
 from tests import awkward
 from tests.marks import unmarked
 from tests.worlds import Worlds
@@ -58,7 +58,7 @@ def test_it_writes_files_that_agree(linked: tuple[Path, Path]) -> None:
     assert unmarked(out) == []
     reader.read(out)
     spine = open_dhc(run / "release").spine
-    counts = {u: h.upward(spine) for u, h in dhc_files.read_counts(out, spine).items()}
+    counts = {u: h.upward(spine) for u, h in release_files.read_counts(out, spine).items()}
     assert not any(r.violated for r in agreement_of_counts(spine, counts))
     with (out / "agreement.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from das import pipeline
 from das.cli import main
 from das.errors import SpecError
 from das.files.run.run_directory import RunDirectory, tree_digests
-from das.release import linking
+from das.runs import pipeline
 from das.spec import load
+from das.tools.link import release
 from tests.stopped import Killed
 from tests.worlds import ROOT, Worlds
 
@@ -25,18 +25,18 @@ def test_a_run_links_its_release_and_resumes_there(
     earlier, out = worlds.run("run.seed=1", data="one thousand"), tmp_path / "run"
     asked = [f"constraints.from={earlier}", "run.seed=1", "link.number=1"]
     spec = load(TEXT, where="c", overrides=[*asked, "output.report=false", "output.tables=false"])
-    linked = linking.link_release
+    linked = release.link_release
 
     def stopped(*given: object, **more: object) -> None:
         linked(*given, **more)  # type: ignore[arg-type]
         raise Killed
 
-    monkeypatch.setattr(linking, "link_release", stopped)
+    monkeypatch.setattr(release, "link_release", stopped)
     with pytest.raises(Killed):
         pipeline.run(spec, out, paths=[worlds.linked()])
     assert not (out / "manifest.json").exists()
     before = tree_digests(out / "linked")
-    monkeypatch.setattr(linking, "link_release", lambda *_, **__: pytest.fail("linked again"))
+    monkeypatch.setattr(release, "link_release", lambda *_, **__: pytest.fail("linked again"))
     outcome = pipeline.run(spec, out, paths=[worlds.linked()], resume=True)
     assert outcome.files["linked (experimental)"] == out / "linked"
     assert tree_digests(out / "linked") == before

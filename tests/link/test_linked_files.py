@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.errors import InputError
-from das.files.readers import linked as reader
-from das.files.release.linked_population import CROSSWALK, SYNTHETIC, write
-from das.link.averages import ALL, AverageRow, average_rows, sums
-from das.link.population import LinkedPopulation
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
+from das.publications.dhc.files import linked as reader
+from das.publications.dhc.model.persons import DHCP
+from das.tools.link.averages import ALL, AverageRow, average_rows, sums
+from das.tools.link.files import CROSSWALK, SYNTHETIC, write
+from das.tools.link.population import LinkedPopulation
 from tests import dhc_small
 from tests import linked_worlds as worlds
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.small_links import linked_as_proved, random_tract
 from das.errors import InputError
-from das.link.linking import link_tract
+from das.tools.link.linking import link_tract
 
 
 @pytest.mark.parametrize("first", range(0, 24, 4))

@@ -8,16 +8,29 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.link import moves
-from das.link.composition import attributes, counted
-from das.link.counties import MOST, moved_together, parts
-from das.link.fields import household_attributes
-from das.link.linked_tract import FIRST_GROUP, LinkedTract
-from das.link.linking import LinkedHomes, TractInput, link_tract, linked_tract, settled
-from das.link.people import HomePersons
-from das.link.population import tracts
-from das.link.steering import LEAST, made, steered
-from das.link.totals import (
+from das.model.histogram import Histogram
+from das.publications.dhc.agreement.counted import household_attributes
+from das.publications.dhc.model.households import DHCH, TENURE
+from das.publications.dhc.model.members import HEADS, household_levels
+from das.publications.dhc.model.persons import DHCP
+from das.tools.link import local_moves
+from das.tools.link.household_pool import attributes, counted
+from das.tools.link.linked_tract import FIRST_GROUP, LinkedTract
+from das.tools.link.linking import (
+    MOST,
+    LinkedHomes,
+    TractInput,
+    link_tract,
+    linked_tract,
+    moved_together,
+    parts,
+    settled,
+)
+from das.tools.link.local_search import LEAST, made, steered
+from das.tools.link.options import Trust
+from das.tools.link.people import HomePersons
+from das.tools.link.population import tracts
+from das.tools.link.totals import (
     CELLS,
     Totals,
     above_weights,
@@ -28,11 +41,6 @@ from das.link.totals import (
     person_index,
     published_totals,
 )
-from das.link.trust import Trust
-from das.model.dhc.households import DHCH, TENURE
-from das.model.dhc.members import HEADS, household_levels
-from das.model.dhc.persons import DHCP
-from das.model.histogram import Histogram
 from tests import dhc_small
 from tests import linked_worlds as worlds
 
@@ -105,8 +113,12 @@ def test_moves_of_each_kind_lower_the_distance(tract: LinkedTract, kind: str) ->
     """What is implausible left aside, each move that is made gains; and what is held changes as was
     foretold."""
     rng = np.random.default_rng(2)
-    found = moves.relabelled(tract) if kind == "relabelled" else getattr(moves, kind)(tract, rng, 9)
-    found = moves.HouseholdMoves(**{**vars(found), "cost": np.zeros(len(found.cost))})
+    found = (
+        local_moves.relabelled(tract)
+        if kind == "relabelled"
+        else getattr(local_moves, kind)(tract, rng, 9)
+    )
+    found = local_moves.HouseholdMoves(**{**vars(found), "cost": np.zeros(len(found.cost))})
     wanted, before = held(tract) - tract.over[1:, :CELLS], tract.distance
     many = made(tract, found)
     assert many

@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from das import pipeline
 from das.errors import InputError, ReleaseError, UserError
-from das.files.readers import linked as reader
-from das.files.release.linked_population import write
-from das.link.fields import Ints, household_attributes
-from das.link.population import LinkedPopulation
-from das.link.targets import SizeTargets, steered_to
-from das.model.dhc.household_types import ATTRIBUTE
-from das.model.dhc.households import TENURE
 from das.model.histogram import Histogram
 from das.model.spine import Spine
-from das.release.dhc import open_dhc
-from das.release.link_targets import LinkTargets
+from das.publications.dhc.agreement.counted import Ints, household_attributes
+from das.publications.dhc.files import linked as reader
+from das.publications.dhc.model.household_types import ATTRIBUTE
+from das.publications.dhc.model.households import TENURE
+from das.publications.dhc.release import open_dhc
+from das.runs import pipeline
+from das.tools.link.files import write
+from das.tools.link.population import LinkedPopulation
+from das.tools.link.target_files import LinkTargets
+from das.tools.link.targets import SizeTargets, steered_to
 from tests import dhc_small
 from tests import linked_worlds as worlds_small
 from tests.commands import Commands

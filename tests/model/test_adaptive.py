@@ -12,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError, SpecError
-from das.model.adaptive import (
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
+from das.publications.detailed.model.iterations import GroupLevel
+from das.publications.detailed.model.records import GroupRecords, GroupTotals
+from das.publications.detailed.model.tables import (
     FIRST,
     HOUSEHOLD_TYPE,
     ONLY,
@@ -22,10 +25,6 @@ from das.model.adaptive import (
     AdaptiveTable,
     LevelPlan,
 )
-from das.model.group_records import GroupRecords
-from das.model.group_totals import GroupTotals
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
-from das.model.population import GroupLevel
 
 TABLES = [SEX_BY_AGE, HOUSEHOLD_TYPE, TENURE]
 AT = GroupLevel("TRACT", 2)

@@ -5,9 +5,8 @@ import pytest
 
 from das.errors import InputError
 from das.model.areas import Areas, off_spine
-from das.model.codes import encoded
 from das.model.histogram import Histogram
-from das.model.names import Names
+from das.model.names import Names, encoded
 
 
 def test_a_field_of_the_blocks():

@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import PrivacyError, SpecError
-from das.model.allocation import Allocation
-from das.model.budget import Neighbours, PlannedMeasurement, UnitPath, total
+from das.model.budget import Allocation, Neighbours, PlannedMeasurement, UnitPath, total
 from das.model.ledger import Event, Ledger
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS, Mechanism
 from das.model.plan import Plan
 from tests.strategies import allocations, fractions
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.files import codes as files
-from das.model.codes import characters, encoded, of_characters, text
+from das.model.names import characters, encoded, of_characters, text
 
 #: Without the sign that fills codes up.
 TEXTS = st.lists(

@@ -26,7 +26,7 @@ HOLDS = {
         "from pathlib import Path\nfrom das.files.run import"
         " noise_key\nnoise_key.create(Path('k/confidential/noise.key'))"
     ),
-    "a command": "import click\nfrom das.cli.options import guarded\nguarded(lambda: None)()",
+    "a command": "import click\nfrom das.cli.kit.options import guarded\nguarded(lambda: None)()",
 }
 
 

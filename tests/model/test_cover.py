@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from das.model.cover import NOWHERE, Cover
+from das.model.measured_spine import NOWHERE, Cover
 
 #: Place 0 is a unit of level 1; place 1 has none; place 2 is three units of two levels.
 COVER = Cover(np.array([0, 2, 2, 2]), np.array([1, 1, 2, 2]), np.array([5, 0, 7, 9]))

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 import das
 from das.errors import InputError
-from das.model.closed import Closed
-from das.model.frozen import Frozen
+from das.model.frozen import Closed, Frozen
 from das.model.measurement import Measurement
 from das.model.spine import Spine
 

@@ -13,17 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InfeasibleError, InputError
-from das.model import limits
-from das.model.constraint import Bounds, JointTotals
+from das.model import constraint
+from das.model.constraint import Bounds, Ints, JointTotals, Limits, add_up, packed
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Ints, Limits, add_up, packed
 
 
 @pytest.fixture(autouse=True, params=[3, 1 << 22], ids=["pieces", "whole"])
 def _pieces(request: pytest.FixtureRequest) -> Iterator[None]:
     """Levels in pieces of a unit or two, and in one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "_MOST_VALUES", request.param)
+        patch.setattr(constraint, "_MOST_VALUES", request.param)
         yield
 
 
@@ -123,7 +122,7 @@ def test_each_row_is_kept_once(ends: tuple[Ints, Ints]) -> None:
 
 def test_rows_with_one_key_are_told_apart() -> None:
     """The key of (a, b) is a f + b f^2 modulo 2^64, so those of (f, 0) and (0, 1) are the same."""
-    f = np.array([limits._ODD]).view(np.int64)[0]
+    f = np.array([constraint._ODD]).view(np.int64)[0]
     rows = np.array([[0, 1], [f, 0], [0, 1], [0, 0]])
     kept, row = packed(rows)
     assert kept.tolist() == [[0, 1], [f, 0], [0, 0]]

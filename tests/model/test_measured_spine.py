@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.model import chains
+from das.model import tabulation
 from das.model.budget import ALL
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
@@ -47,12 +47,14 @@ def test_shares_of_every_path_sum_to_one_and_only_only_children_are_bypassed(spi
         for depth, level in enumerate(spine.levels):
             unit = above[depth][leaf]
             (unit_class,) = [name for name, where in tree.classes(level).items() if where[unit]]
-            held += chains.measured_levels(spine.levels, level, unit_class)
+            held += tabulation.measured_levels(spine.levels, level, unit_class)
             alone = depth > 0 and (spine.parent[depth] == spine.parent[depth][unit]).sum() == 1
-            assert (unit_class == chains.UNMEASURED) == alone == (not tree.measured(level)[unit])
+            assert (
+                (unit_class == tabulation.UNMEASURED) == alone == (not tree.measured(level)[unit])
+            )
         assert held == list(spine.levels)
         assert sum(shares[level] for level in held) == 1
-    assert set(tree.paths) <= set(chains.conceivable(spine.levels))
+    assert set(tree.paths) <= set(tabulation.conceivable(spine.levels))
 
 
 def test_a_share_that_was_moved_to_a_unit_that_is_no_only_childs_parent_is_refused() -> None:
@@ -81,9 +83,9 @@ def test_paths_are_those_of_the_lowest_units_one_by_one(spine: Spine, data: st.D
         for leaf in range(len(spine.codes[-1]))
     ]
     assert tree.places_on == {
-        chains.path(spine.levels, row): each.count(row) for row in sorted(set(each))
+        tabulation.path(spine.levels, row): each.count(row) for row in sorted(set(each))
     }
-    assert list(tree.places_on) == [chains.path(spine.levels, row) for row in sorted(set(each))]
+    assert list(tree.places_on) == [tabulation.path(spine.levels, row) for row in sorted(set(each))]
 
 
 @given(
@@ -108,11 +110,11 @@ def test_levels_at_which_codes_differ_in_the_first_digit_alone_are_split(
 
 def test_there_are_two_to_the_levels_less_one_paths() -> None:
     levels = ("US", "State", "County", "Tract", "Block_Group", "Block")
-    paths = chains.conceivable(levels)
+    paths = tabulation.conceivable(levels)
     assert len(set(paths)) == 32
     assert paths[0] == tuple((level, level) for level in levels)
     assert paths[-1][0] == ("US", "US to Block")
-    assert {c for _, c in paths[-1][1:]} == {chains.UNMEASURED}
+    assert {c for _, c in paths[-1][1:]} == {tabulation.UNMEASURED}
 
 
 def test_the_published_spine_itself_is_one_class_and_one_path() -> None:

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from das.model.mechanism import EPSILON, RHO, Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, EPSILON, GEOMETRIC, MECHANISMS, RHO, Mechanism
 from das.noise import discrete_gaussian, entropy
 from das.noise.samplers import SAMPLERS
 from tests.oracles import as_mpf, gaussian_pmf, laplace_pmf

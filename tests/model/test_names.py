@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.model.codes import encoded, text
-from das.model.names import Names, geoids, merged
+from das.model.names import Names, encoded, geoids, merged, text
 from das.model.spine import Spine
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.model.population import (
+from das.publications.detailed.model.iterations import (
     RACE_CODES,
     REGIONS,
     GroupLevel,

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from das.errors import SpecError
 from das.model import query as query_module
-from das.model.attribute import Attribute
-from das.model.grouping import Grouping
-from das.model.query import Query
+from das.model.query import Grouping, Query
 from das.model.redistricting import E2E_1940, PL94
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from tests.oracles import dense
 from tests.strategies import queries, schemas
 

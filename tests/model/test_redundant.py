@@ -15,16 +15,14 @@ from hypothesis import strategies as st
 
 from das import load_spec as load
 from das.estimate.descent import full_information, topdown
-from das.model.attribute import Attribute
-from das.model.kinds import HOUSING, PERSONS
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements
 from das.model.plan import Plan
 from das.model.redistricting import H1
 from das.model.redundant import follows, open_answers, redundant, redundant_on
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
-from das.model.universe import Exact, Planned
+from das.model.universe import HOUSING, PERSONS, Exact, Planned
 from das.spec import load as load_text
 from tests.estimate.world import SMALL, World, passes, random_spine, random_world
 from tests.oracles import dense
@@ -333,8 +331,8 @@ def test_idle_draws_are_those_that_neighbours_who_agree_cannot_differ_in(path: P
     ],
 )
 def test_how_much_the_redistricting_counts_leave_open(query: str, answers: int, left: int) -> None:
-    from das.model.dhc.persons import DHCP
-    from das.model.dhc.strategy import PERSONS_FIXED
+    from das.publications.dhc.model.persons import DHCP
+    from das.publications.dhc.model.strategy import PERSONS_FIXED
 
     assert DHCP.query(query).answers == answers
     assert open_answers(DHCP, query, PERSONS_FIXED) == left

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import SpecError
-from das.model.attribute import RESERVED, Attribute
-from das.model.grouping import Grouping
+from das.model.query import Grouping
 from das.model.redistricting import CENRACE, E2E_1940, H1, PL94
-from das.model.schema import Schema
+from das.model.schema import RESERVED, Attribute, Schema
 from das.model.schemas import SCHEMAS
 from tests.strategies import schemas
 

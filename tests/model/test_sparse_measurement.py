@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.answers import SparseAnswers
+from das.model.histogram import SparseAnswers
 from das.model.sparse_measurement import (
     RecordingSource,
     SparseMeasurement,

@@ -19,13 +19,12 @@ from das.errors import (
     SpecError,
     UserError,
 )
-from das.model.codes import encoded
 from das.model.confidential import Confidential
 from das.model.constraint import Bounds, Constraint, JointTotals
-from das.model.estimate import Estimate
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
-from das.model.measurement import Measurement
+from das.model.measurement import Estimate, Measurement
+from das.model.names import encoded
 from das.model.records import Blocks, Extract, Records
 from das.model.redistricting import H1, PL94
 from das.model.release import Release

@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from das.noise import entropy
-from das.noise.label import ChunkLabel
+from das.noise.entropy import ChunkLabel
 
 
 def aes_ctr(key: bytes, n: int) -> bytes:

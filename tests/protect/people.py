@@ -9,9 +9,9 @@ import numpy as np
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
-from das.protect.study_records import NO_HOUSEHOLD, StudyRecords
-from das.protect.table_set import TableSet
 from das.tables import table
+from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
+from das.tools.protection.table_set import TableSet
 
 SCHEMA = Schema.of(
     "small",

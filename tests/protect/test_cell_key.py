@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from das.errors import SpecError
-from das.protect.cell_key import CellKey
-from das.protect.cell_keys import cell_keys, uniform
-from das.protect.method import generator
-from das.protect.unprotected import exact_lines
+from das.tools.protection.truth.method import exact_lines, generator
+from das.tools.protection.truth.methods.cell_key import CellKey, cell_keys, uniform
 from tests.protect.people import records, tables
 
 

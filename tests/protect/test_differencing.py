@@ -7,11 +7,11 @@ import pytest
 
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
-from das.protect.differencing import partners
-from das.protect.suppression import Suppression
-from das.protect.table_set import TableSet
-from das.protect.unprotected import exact_lines
 from das.tables import table
+from das.tools.protection.table_set import TableSet
+from das.tools.protection.truth.method import exact_lines
+from das.tools.protection.truth.methods.suppression import Suppression
+from das.tools.protection.truth.methods.unit_lines import partners
 from tests.protect.people import SCHEMA, records, tables
 
 SPINE = Spine.from_frame({"Town": ["a", "a", "a"], "Block": ["1", "2", "3"]}, ["Town", "Block"])

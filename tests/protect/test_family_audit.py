@@ -7,11 +7,10 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from benchmarks.family_audit import FamilyLines
-from das.protect.audit import audit, ranges
-from das.protect.published import UNBOUNDED, ProtectedTables
-from das.protect.suppression import Suppression
-from das.protect.unprotected import exact_lines
-from das.protect.withheld import withheld
+from das.tools.protection.published import UNBOUNDED, ProtectedTables, withheld
+from das.tools.protection.truth.method import exact_lines
+from das.tools.protection.truth.methods.complementary import audit, ranges
+from das.tools.protection.truth.methods.suppression import Suppression
 from tests.protect.people import records, tables
 
 

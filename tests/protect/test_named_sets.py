@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from das.errors import SpecError
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation
-from das.protect.named_sets import joined_set, named_set, own_set, schema_of
-from das.protect.published import WITHHELD, LevelLines
-from das.protect.recoding import recoded
-from das.protect.uses import TableUse, TiledUse
+from das.publications.dhc.model.persons import DHCP
+from das.tools.protection.census_tables import joined_set, named_set, own_set, schema_of
+from das.tools.protection.published import WITHHELD, LevelLines
+from das.tools.protection.recoding import recoded
+from das.tools.protection.uses import TableUse, TiledUse
 
 PEOPLE = Schema.of("people", {"sex": 2, "age": 3, "origin": 2})
 

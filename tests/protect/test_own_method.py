@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from das.errors import SpecError
-from das.protect.own_method import own_method
-from das.protect.registry import METHODS
 from das.spec.settings import built
+from das.tools.protection.truth.own_method import own_method
+from das.tools.protection.truth.registry import METHODS
 from tests.protect.people import records, tables
 
 ROOT = Path(__file__).resolve().parents[2]

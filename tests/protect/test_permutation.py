@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 from das.errors import SpecError
-from das.protect.method import Guarantee
-from das.protect.permutation import PermutationSwapping, conditional_epsilon, derangement, moves
+from das.tools.protection.truth.method import Guarantee
+from das.tools.protection.truth.methods.permutation import (
+    PermutationSwapping,
+    conditional_epsilon,
+    derangement,
+    moves,
+)
 from tests.protect.people import SCHEMA, records, tables
 
 #: b, p, epsilon.

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from das.errors import SpecError
-from das.protect.perturbation_table import PerturbationTable
+from das.tools.protection.truth.methods.cell_key import PerturbationTable
 
 #: D, V, js, count, the row by change. The first is the vignette's of the R package ptable, whose
 #: variance is .9319.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from das.errors import SpecError
-from das.protect.cell_key import CellKey
-from das.protect.registry import METHODS
-from das.protect.swapping import Swapping
 from das.spec.settings import built
+from das.tools.protection.truth.methods.cell_key import CellKey
+from das.tools.protection.truth.methods.swapping import Swapping
+from das.tools.protection.truth.registry import METHODS
 from tests.protect.people import records, tables
 
 

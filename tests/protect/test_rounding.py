@@ -10,13 +10,11 @@ import pytest
 from das.errors import SpecError
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation
-from das.protect.controlled_rounding import GAP, controlled
-from das.protect.method import generator
-from das.protect.published import LevelLines
-from das.protect.rounding import Rounding
-from das.protect.table_set import LineMatrix
-from das.protect.unprotected import exact_lines
 from das.tables import table
+from das.tools.protection.published import LevelLines
+from das.tools.protection.table_set import LineMatrix
+from das.tools.protection.truth.method import exact_lines, generator
+from das.tools.protection.truth.methods.rounding import GAP, Rounding, controlled
 from tests.protect.people import GRID_TABLES, records, tables
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from benchmarks.suppression import RATES, rates
 from das.model.spine import Spine
-from das.protect import sf1
-from das.protect.published import UNBOUNDED, WITHHELD
-from das.protect.rules_1980 import races
-from das.protect.study_records import StudyRecords
-from das.protect.suppression import Suppression
+from das.tools.protection import census_tables
+from das.tools.protection.published import UNBOUNDED, WITHHELD
+from das.tools.protection.study_records import StudyRecords
+from das.tools.protection.truth.methods.suppression import Suppression, races
 
 MEN = {"sex": "Male", "age": "30-34", "hispanic": "not-hispanic"}
 
@@ -27,7 +26,7 @@ def test_the_seven_groups() -> None:
 def published() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Three blocks of adult men: 20 White; 20 White and 3 Black and White; 10 White, 2 of Asian and
     2 of Asian and Black origin. Lower, upper and value of the lines of each table."""
-    schema = sf1.schema()
+    schema = census_tables.sf1_schema()
     levels = {a.name: a.levels for a in schema.attributes}
 
     def cell(race: str) -> int:
@@ -51,7 +50,7 @@ def published() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     given = StudyRecords(
         schema, spine, np.array([p for p, _ in people]), np.array([cell(r) for _, r in people])
     )
-    shown = Suppression("1980").published(given, sf1.table_set(("Block",)), b"")
+    shown = Suppression("1980").published(given, census_tables.table_set(("Block",)), b"")
     lines, set_ = shown.levels["Block"], shown.tables
     at = set_.lines("Block").table
     names = np.array([set_.tables["Block"][i].name for i in at])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from das.errors import SpecError
-from das.protect import sf1
+from das.tools.protection import census_tables
 
-TABLES = sf1.table_set(("Tract", "Block"), single_years=True)
+TABLES = census_tables.table_set(("Tract", "Block"), single_years=True)
 #: Of each attribute a random weight for each level: cells have their products.
 WEIGHTS = [np.random.default_rng(1).integers(-(2**62), 2**62, n) for n in TABLES.schema.shape]
 RACES = ("white", "black", "aian", "asian", "nhopi", "sor")
@@ -22,11 +22,11 @@ def test_sizes() -> None:
     assert len(TABLES.lines("Block")) == 773
     assert len(TABLES.lines("Tract")) == 773 + 16 * 206
     assert TABLES.schema.cells == 2 * 111 * 2 * 63
-    bins = sf1.table_set(("Tract", "Block"))
+    bins = census_tables.table_set(("Tract", "Block"))
     assert bins.schema.cells == 2 * 38 * 2 * 63
     assert len(bins.lines("Tract")) == 773 + 16 * 2 * 38
     with pytest.raises(SpecError, match="0 levels"):
-        sf1.table_set(())
+        census_tables.table_set(())
 
 
 def test_each_line_counts_what_the_published_list_says(shared_data: Path) -> None:

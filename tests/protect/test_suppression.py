@@ -12,16 +12,21 @@ from das.errors import InfeasibleError, InputError, SpecError
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
-from das.protect.audit import audit, ranges
-from das.protect.complementary import Protection, concealed, enough
-from das.protect.covering import cheapest
-from das.protect.published import UNBOUNDED, WITHHELD, LevelLines
-from das.protect.study_records import StudyRecords
-from das.protect.suppression import Suppression
-from das.protect.table_set import TableSet
-from das.protect.unit_lines import DistinctLines
-from das.protect.unprotected import exact_lines
 from das.tables import table
+from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines
+from das.tools.protection.study_records import StudyRecords
+from das.tools.protection.table_set import TableSet
+from das.tools.protection.truth.method import exact_lines
+from das.tools.protection.truth.methods.complementary import (
+    Protection,
+    audit,
+    cheapest,
+    concealed,
+    enough,
+    ranges,
+)
+from das.tools.protection.truth.methods.suppression import Suppression
+from das.tools.protection.truth.methods.unit_lines import DistinctLines
 from tests.protect.people import GRID, GRID_TABLES, records, tables
 
 

@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, SpecError
-from das.protect.nearest_partner import nearest_pairs
-from das.protect.pairing import pairs
-from das.protect.rarity import chances, rarity
-from das.protect.study_records import StudyRecords
-from das.protect.swap_units import SwapUnits
-from das.protect.swapping import HIGH, LOW, Swapping
-from das.protect.unprotected import exact_lines
+from das.tools.protection.study_records import StudyRecords
+from das.tools.protection.truth.method import exact_lines
+from das.tools.protection.truth.methods.swapping import (
+    HIGH,
+    LOW,
+    Swapping,
+    SwapUnits,
+    chances,
+    nearest_pairs,
+    pairs,
+    rarity,
+)
 from tests.protect.people import SCHEMA, records, tables
 
 METHODS = (

@@ -13,13 +13,12 @@ from click.testing import CliRunner
 
 from das.cli import main
 from das.model.areas import Areas
-from das.release import area_page
-from das.release.area_counts import AreaCounts, counts
-from das.release.area_page import WIDE, AreaCell, AreaSection, PlanSummary
-from das.release.area_statistics import statistics, unasked
+from das.release.area_counts import AreaCounts, counts, statistics, unasked
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
 from das.report.template import render
+from das.tools.areas import page as area_page
+from das.tools.areas.page import WIDE, AreaCell, AreaSection, PlanSummary
 from tests.worlds import Worlds
 
 

@@ -18,8 +18,8 @@ from das.files.release import tables as table_files
 from das.model.histogram import Histogram
 from das.model.not_private import COLUMN
 from das.model.spine import Spine
-from das.release import dhc_files
-from das.release.dhc_files import PUBLISHED, levels_of, tables_of
+from das.publications.dhc import release_files
+from das.publications.dhc.release_files import PUBLISHED, levels_of, tables_of
 from tests.dhc_small import EMPTY, PRISON, counted, simulated, tree
 from tests.release.test_dictionary import columns_of, held
 from tests.worlds import Worlds
@@ -40,7 +40,7 @@ def release(
     tmp_path_factory: pytest.TempPathFactory, spine: Spine, lowest: dict[str, Histogram]
 ) -> Path:
     out = tmp_path_factory.mktemp("release")
-    dhc_files.write(out, spine, counted(spine, lowest), name="a test", private=True, csv=True)
+    release_files.write(out, spine, counted(spine, lowest), name="a test", private=True, csv=True)
     return out
 
 
@@ -54,7 +54,7 @@ def test_the_world_is_not_too_plain(lowest: dict[str, Histogram]) -> None:
 def test_microdata_hold_the_counts(
     release: Path, spine: Spine, lowest: dict[str, Histogram]
 ) -> None:
-    found = dhc_files.read_counts(release, spine)
+    found = release_files.read_counts(release, spine)
     assert list(found) == ["persons", "units", "households"]
     assert all(found[u].same_as(lowest[u]) for u in lowest)
     for folder, fields in (("persons", 16), ("units", 27)):
@@ -168,7 +168,7 @@ def test_no_array_of_units_by_cells_is_made(
         lambda h: made.append(h.units * h.cells) or np.zeros((h.units, h.cells), dtype=np.int64),
     )
     counts = counted(spine, lowest)
-    dhc_files.write_tables(tmp_path, spine, counts, private=True)
+    release_files.write_tables(tmp_path, spine, counts, private=True)
     assert max(made, default=0) < 1000
 
 
@@ -230,7 +230,7 @@ def test_codes_of_units_say_what_they_mean_in_the_whole_file(worlds: Worlds) -> 
 def test_a_seeded_run_says_so_everywhere(
     tmp_path: Path, spine: Spine, lowest: dict[str, Histogram]
 ) -> None:
-    dhc_files.write(tmp_path, spine, counted(spine, lowest), name="a test", private=False)
+    release_files.write(tmp_path, spine, counted(spine, lowest), name="a test", private=False)
     for folder in ("persons", "units"):
         assert COLUMN in read_frame(tmp_path / "microdata" / folder).columns
     assert all(COLUMN in columns_of(p) for p in (tmp_path / "tables").iterdir())
@@ -260,5 +260,5 @@ def test_counts_that_do_not_fit_are_refused(
 ) -> None:
     message, counts = list(faults(spine, lowest))[number]
     with pytest.raises(InputError, match=message):
-        dhc_files.write(tmp_path / "out", spine, counts, name="a test", private=True)
+        release_files.write(tmp_path / "out", spine, counts, name="a test", private=True)
     assert not (tmp_path / "out").exists()

@@ -22,15 +22,15 @@ from das.errors import DasError, InputError, UserError
 from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
 from das.model.histogram import Histogram
-from das.model.strategy import Strategy
+from das.model.plan import Strategy
+from das.publications.dhc.release import OpenedDhc, fixed_units, open_dhc, tenures
+from das.publications.dhc.replicates import DhcReplicates
+from das.publications.dhc.spec import HOUSEHOLDS, PERSONS, UNITS, DhcEstimation
 from das.release import replicates, verify
-from das.release.dhc import OpenedDhc, fixed_units, open_dhc, tenures
-from das.release.dhc_replicates import DhcReplicates
 from das.release.opened import open_release
 from das.release.own_replicates import OwnReplicates
 from das.release.replicate_source import PAGE, IntervalOptions, PublicNoise
 from das.release.replicates import NewNoiseOnDemand, SeededNoise, make
-from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcEstimation
 from tests.commands import Commands
 from tests.release.test_interval_files import check_dictionary
 from tests.worlds import Worlds

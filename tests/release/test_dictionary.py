@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import das
-from das import pipeline, spec
+from das import spec
 from das.errors import UserError
 from das.model.not_private import COLUMN
 from das.release import dictionary
+from das.runs import pipeline
 from tests.worlds import Worlds
 
 ESTIMATED = ("estimation.method=full-information", "output.csv=true")

@@ -17,14 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from das import pipeline, spec
+from das import spec
 from das.cli import main
 from das.errors import ReleaseError
-from das.files.run import errors_csv
+from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
-from das.release import again as from_release
+from das.publications.published import reestimation as from_release
 from das.release import estimating
+from das.runs import pipeline
 from tests.altered import sealed
 
 CHANGES = ("run.seed=5", "output.report=false", "geography.spine=tabulation")
@@ -311,7 +312,7 @@ def test_two_methods_are_held_against_the_truth(run: Path, informed: Path, whole
     errors = [
         {
             (e.level, e.query): e
-            for e in errors_csv.read(folder / "confidential" / "evaluation" / "errors.csv")
+            for e in tallies.read_errors(folder / "confidential" / "evaluation" / "errors.csv")
             if (e.source, e.bin) == ("postprocessed", "all")
         }
         for folder in (run, whole)

@@ -18,9 +18,9 @@ from click.testing import CliRunner
 
 from das.cli import main
 from das.errors import ReleaseError, UserError
-from das.model.adaptive import PRODUCTS
-from das.release.group_estimates import estimate
-from das.release.groups import open_groups
+from das.publications.detailed.estimation.release import estimate
+from das.publications.detailed.model.tables import PRODUCTS
+from das.publications.detailed.release import open_groups
 from tests.detailed.estimation_worlds import World, measure, world
 
 CELL = ["AGESTART", "AGEEND", "SEX"]

@@ -22,15 +22,15 @@ from das.estimate.margins_of_error import UNKNOWN
 from das.estimate.summed import SummedSource
 from das.files.release.estimates import EstimateReader
 from das.model.areas import Areas
-from das.model.count_range import count_range
+from das.model.level_bounds import count_range
 from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release import area_counts, area_statistics
-from das.release.coverage import COVERAGE
+from das.release import area_counts
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
+from das.release.replicate_source import COVERAGE
 from das.release.verify import sealed
 from das.tables import of as tables_of
 from das.truth.assessment import truth_of
@@ -280,7 +280,7 @@ def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
         "ward", np.array([f"{i}" for i in range(n)], dtype="S"), np.arange(n), np.arange(n)
     )
     source = OwnReplicates.of(release)
-    asked = area_statistics.statistics(source, ["P2", "housing:H1", "hhgq"])
+    asked = area_counts.statistics(source, ["P2", "housing:H1", "hhgq"])
     found = area_counts.counts(source, areas, asked)
     bounds = {u.name: release.published_bounds(u)["Block"] for u in release.after.universes}
     certain = 0

@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 from das import cli
 from das.errors import InputError, UserError
-from das.files.measurements.outside import Outside
 from das.files.readers import published_pl94
-from das.model.counts_by_block import CountsByBlock
+from das.model.source import CountsByBlock
 from das.model.spine import Spine
-from das.release.published_comparison import FIELDS, PublishedComparison, compare
+from das.publications.published.files.outside import Outside
 from das.release.sources import source_of
+from das.tools.comparison.comparing import FIELDS, PublishedComparison, compare
 from tests.files.readers.test_pl94_2020 import State, put
 from tests.worlds import Worlds
 

@@ -17,20 +17,20 @@ import das
 from benchmarks.dhc_layout import FIXED, SmallCensus, budgeted, small_spine
 from das.engine.progress import Silent
 from das.errors import InputError, ReleaseError, UserError
-from das.estimate.facilities import filled
 from das.estimate.outer import refined
 from das.estimate.upward import Upward
-from das.files.measurements import published_dhc
-from das.files.measurements.outside import Outside
-from das.files.measurements.published_branches import ROOT
-from das.model.dhc.persons import DHCP
 from das.model.names import Names
 from das.model.sparse_measurement import RecordingSource
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.release_files import read_persons
+from das.publications.published.dhc import open_published_dhc
+from das.publications.published.files import dhc
+from das.publications.published.files.codes import ROOT
+from das.publications.published.files.outside import Outside
+from das.publications.published.reestimation import estimate_from
+from das.publications.published.separate_trees import filled
 from das.release import verify
-from das.release.again import estimate_from
-from das.release.dhc_files import read_persons
 from das.release.publications import publication_of, require
-from das.release.published_dhc import open_published_dhc
 from das.release.replicates import SeededNoise
 from das.release.sources import source_of
 
@@ -198,7 +198,7 @@ def removed(folder: Path, code: str) -> None:
 def test_a_state_without_some_of_its_counties_is_left_out(some: Path) -> None:
     """An estimate would give the persons of the missing county to the one that is there."""
     removed(some, "04410003")
-    told = published_dhc.read(some)
+    told = dhc.read(some)
     assert told.spine.levels == ("County",)
     assert told.counts.totals().tolist() == [300]
     assert told.published.geocodes("County").tolist() == ["44001"]
@@ -207,7 +207,7 @@ def test_a_state_without_some_of_its_counties_is_left_out(some: Path) -> None:
 
 def test_two_counties_alone_have_an_unmeasured_unit_above_them(some: Path) -> None:
     shutil.rmtree(some / "State.parquet")
-    told = published_dhc.read(some)
+    told = dhc.read(some)
     assert told.spine.levels == (ROOT, "County")
     assert any("nothing measures" in note for note in told.notes)
 
@@ -256,7 +256,7 @@ def test_what_contradicts_itself_or_the_schema_is_refused(
 ) -> None:
     altered(some, level, change)
     with pytest.raises((InputError, ReleaseError), match=says):
-        published_dhc.read(some)
+        dhc.read(some)
 
 
 def test_measurements_of_other_people_are_refused(some: Path) -> None:
@@ -265,7 +265,7 @@ def test_measurements_of_other_people_are_refused(some: Path) -> None:
     for level in ("State", "County"):
         altered(some, level, tripled, every=True)
     with pytest.raises(InputError, match="1,260 persons by its redistricting counts"):
-        published_dhc.read(some)
+        dhc.read(some)
 
 
 def test_bounds_that_are_not_given_are_noted(some: Path) -> None:
@@ -273,7 +273,7 @@ def test_bounds_that_are_not_given_are_noted(some: Path) -> None:
         return [r for r in rows if not r["query_name"].startswith("hhgq")]
 
     altered(some, "County", without, every=True)
-    told = published_dhc.read(some)
+    told = dhc.read(some)
     assert any("bounds by type of group quarters are not given" in note for note in told.notes)
     assert (told.upper == -1).all()
 

@@ -24,17 +24,18 @@ from scipy.stats import t as student
 import das
 from das.engine import Silent
 from das.errors import InputError, ReleaseError, UserError
-from das.files.readers import ppmf_replicates
+from das.files.readers import ppmf_persons
 from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
-from das.model.labels import NOT_COUNTED
+from das.model.names import NOT_COUNTED
 from das.model.not_private import COLUMN
 from das.model.redistricting import PL94
 from das.model.spine import Spine
-from das.release import interval_writing, published_replicates, replicates
+from das.publications.published import replicates as published_replicates
+from das.publications.published.replicates import PublishedFiles, PublishedReplicates
+from das.release import interval_writing, replicates
 from das.release.interval_writing import parts_of
 from das.release.opened import open_release
-from das.release.published_replicates import PublishedFiles, PublishedReplicates
 from das.release.replicate_source import BY_TRUTH, PLAIN, IntervalOptions
 from tests.commands import Commands
 from tests.strategies import spines
@@ -121,7 +122,7 @@ def made(
     rule: str = PLAIN,
     tables: tuple[str, ...] = (),
 ) -> Path:
-    found = ppmf_replicates.replicate_files(folder)
+    found = ppmf_persons.replicate_files(folder)
     asked = IntervalOptions(len(found) - 1, 0, 0.9, rule, tables=tables)
     published_replicates.make(found, out, asked, workers=workers, resume=resume, progress=Silent())
     return out
@@ -497,7 +498,7 @@ def named(folder: Path, names: Sequence[str]) -> Path:
     ],
 )
 def test_the_number_is_the_last_that_differs(tmp_path: Path, names: tuple[str, ...]) -> None:
-    found = ppmf_replicates.replicate_files(named(tmp_path / "d", names))
+    found = ppmf_persons.replicate_files(named(tmp_path / "d", names))
     assert [files[0].name for files in found] == list(names)
 
 

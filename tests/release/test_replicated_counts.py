@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from das.model.attribute import Attribute
-from das.model.grouping import Grouping
-from das.model.schema import Schema
-from das.release.replicated_counts import exact_columns
+from das.model.query import Grouping
+from das.model.schema import Attribute, Schema
+from das.release.interval_writing import exact_columns
 from das.replicates import BASES, ReplicateErrors, bases
 from das.tables import Table
 

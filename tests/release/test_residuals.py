@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ncx2
 
-from das.model.attribute import Attribute
 from das.model.histogram import Histogram
-from das.model.kinds import HOUSING, PERSONS
 from das.model.measurement import Measurement, Measurements
-from das.model.schema import Schema
-from das.model.universe import Universe
+from das.model.schema import Attribute, Schema
+from das.model.universe import HOUSING, PERSONS, Universe
 from das.release.residuals import ResidualSums, log_tail, merged, misfits, residual_sums
 
 SCHEMA = Schema(

@@ -17,13 +17,12 @@ from das.errors import UserError
 from das.files.release import table_export
 from das.files.release import tables as table_files
 from das.files.run.run_directory import tree_digests
-from das.model.count_range import count_range
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
+from das.model.level_bounds import count_range
 from das.model.not_private import Private
 from das.model.redistricting import PL94
 from das.model.spine import Spine
-from das.model.universe import Universe
+from das.model.universe import PERSONS, Universe
 from das.release import interval_writing
 from das.release.replicate_source import IntervalOptions, ReleaseSource, ReplicateSource
 from das.release.sources import source_of
@@ -94,7 +93,11 @@ def test_no_module_of_the_family_asks_which_publication_it_has() -> None:
     users = {f"das.{m}" for m in ("reading", "jobs.intervals", "cli.intervals", "cli.area")}
     family = {m for m in sources() if m.startswith(rooms)} | users | {"das.cli.tables"}
     assert len(family) > 15
-    asking = {m for m in family if imports(m) & {"das.release.dhc", "das.release.dhc_replicates"}}
+    asking = {
+        m
+        for m in family
+        if imports(m) & {"das.publications.dhc.release", "das.publications.dhc.replicates"}
+    }
     assert not asking
 
 

@@ -10,20 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from das.model import chains
-from das.model.allocation import Allocation
+from das.model import tabulation
 from das.model.areas import Areas
-from das.model.attribute import Attribute
-from das.model.budget import Neighbours
-from das.model.kinds import HOUSING, PERSONS
+from das.model.budget import Allocation, Neighbours
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
 from das.model.query import Query
 from das.model.redistricting import H1, PL94
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
-from das.model.universe import Planned, Universe
+from das.model.universe import HOUSING, PERSONS, Planned, Universe
 from das.release.table_noise import TableNoise, _answers
 from das.tables import Table, published
 
@@ -146,7 +143,7 @@ def test_published_units_and_areas_are_sums_over_the_units_that_were_measured(se
         DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,
         shares,
-        chains.classes(LEVELS, measured.paths),
+        tabulation.classes(LEVELS, measured.paths),
         measured.paths,
     )
     depth = int(rng.integers(-1, 4))  # of the totals that are exact

@@ -14,18 +14,18 @@ from das import cli
 from das.errors import InputError
 from das.estimate.margins_of_error import LevelMargins
 from das.estimate.summed import SummedSource
-from das.files.measurements import margins, nmf
+from das.files.measurements import nmf, nmf_reader
 from das.files.measurements.nmf_reader import NmfReader
-from das.files.measurements.outside import Outside
-from das.model.dhc import strategy
-from das.model.dhc.margins import MarginOfQuery, finest
-from das.model.dhc.persons import DHCP
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.redistricting import PL94
 from das.model.spine import Spine
+from das.publications.dhc.model import strategy
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.model.strategy import MarginOfQuery, finest
+from das.publications.published.files.outside import Outside
+from das.publications.published.reestimation import estimate_from
 from das.release import verify
-from das.release.again import estimate_from
 from das.release.opened import OpenedRelease, open_release
 
 FIXED = DHCP.query(strategy.PERSONS_FIXED)
@@ -157,7 +157,7 @@ def test_a_query_that_was_not_asked_has_the_margins_alone(opened: OpenedRelease,
 def test_estimates_are_those_of_dense_least_squares(opened: OpenedRelease) -> None:
     """Over every single measurement, own and margin, of a county."""
     (u,) = opened.after.universes
-    rows = pq.read_table(opened.source(u).root / margins.NAME).to_pylist()
+    rows = pq.read_table(opened.source(u).root / nmf_reader.NAME).to_pylist()
     reader = NmfReader(opened.source(u).root, opened.tree(u).spine)
     cells, z, weight = [], [], []
     for name in VARIANCE:

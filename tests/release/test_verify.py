@@ -18,21 +18,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.accounting.codec import own_digest
 from das.accounting.document import StatedTarget
 from das.accounting.invariant_neighbours import INVARIANT_NEIGHBOURS
 from das.accounting.statement import statement
 from das.errors import ReleaseError, UserError
 from das.files import atomic
-from das.files.measurements import published_layout
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, digests, measured_files
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
+from das.publications.published.files import layout
 from das.release import verify
 from das.release.seal import seal
+from das.runs import pipeline
 from das.spec import parse
 from tests.altered import sealed
 from tests.spec.test_parse import BASE
@@ -317,7 +318,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "run",
         paths=[folder / "data"],
     )
-    published_layout.convert(folder / "run" / "release" / "nmf", folder / "release")
+    layout.convert(folder / "run" / "release" / "nmf", folder / "release")
     return folder / "release"
 
 

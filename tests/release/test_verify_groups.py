@@ -21,9 +21,9 @@ from das.engine import Silent
 from das.errors import ReleaseError, UserError
 from das.files import atomic
 from das.files.run.ledger import LedgerFile
-from das.jobs.recomputing import check_recomputed
+from das.publications.detailed.release import open_groups
 from das.release import verify
-from das.release.groups import open_groups
+from das.runs.recomputing import check_recomputed
 from tests.altered import resealed, sealed
 from tests.detailed import runs
 

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from das import pipeline
 from das.errors import UserError
 from das.files import atomic
 from das.files.measurements import nmf
@@ -23,6 +22,7 @@ from das.files.run.ledger import LedgerFile
 from das.model.measured_spine import MeasuredSpine
 from das.release import verify
 from das.report.privacy import privacy_page
+from das.runs import pipeline
 from das.spec import parse
 from tests.altered import sealed
 from tests.worlds import ROOT, Worlds

@@ -23,13 +23,13 @@ from das.files.microdata import reading, writing
 from das.files.release import statement as privacy_statement
 from das.files.release import tables as table_files
 from das.files.run.run_directory import file_digest
-from das.jobs.recomputing import check_recomputed
 from das.model.histogram import Histogram
 from das.model.not_private import COLUMN
 from das.noise import entropy
 from das.release import dictionary, verify
 from das.release.opened import open_release
 from das.release.seal import seal
+from das.runs.recomputing import check_recomputed
 from das.spec import RunSpec
 from das.spec.notes import notes
 from tests.altered import resealed, sealed

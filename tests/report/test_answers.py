@@ -12,20 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.model.allocation import Allocation
 from das.model.areas import Areas
-from das.model.attribute import Attribute
-from das.model.budget import Neighbours
+from das.model.budget import Allocation, Neighbours
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS, Mechanism
 from das.model.plan import Plan
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
+from das.publications.counts.report import places
 from das.report import lookup
 from das.report.answers import UNMEASURED, Answers, PublishedUniverse, gather
-from das.report.page import places
 from tests.report.parsed import unpack
 
 SPINE = Spine(

@@ -9,8 +9,7 @@ import pytest
 
 from das.report.axis import Axis, even_steps
 from das.report.chart import Chart
-from das.report.ink import EDGE, Look, width_of
-from das.report.panel import Words
+from das.report.panel import EDGE, Look, Words, width_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

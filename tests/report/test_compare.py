@@ -5,13 +5,13 @@ from fractions import Fraction
 import pytest
 
 from das.evaluate.comparison import compared, summary
-from das.model.allocation import Allocation
+from das.model.budget import Allocation
 from das.model.error_rows import ErrorRow, SweepRow
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.not_private import COLUMN
 from das.report.axis import Axis
-from das.report.compare import compare_page
-from das.report.sweep import SweptAxis, sweep_page
+from das.tools.comparison.page import compare_page
+from das.tools.sweep.page import SweptAxis, sweep_page
 
 ONE = Fraction(1)
 SHARES = Allocation(

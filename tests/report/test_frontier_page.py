@@ -6,9 +6,17 @@ import re
 
 import pytest
 
-from das.model.frontier_rows import PUBLISHED, WITH_ALSO, FrontierMean
-from das.report.frontier import StudyFacts, frontier_page
-from das.report.frontier_map import ABOVE, UNIQUES, risk_utility_map, shown_settings
+from das.tools.protection.study.page import (
+    ABOVE,
+    PUBLISHED,
+    UNIQUES,
+    WITH_ALSO,
+    FrontierMean,
+    StudyFacts,
+    frontier_page,
+    risk_utility_map,
+    shown_settings,
+)
 
 FACTS = StudyFacts(
     name="by <hand>", level="Tract", lowest="Block", sampled=4, population=20, persons=900, units=30,

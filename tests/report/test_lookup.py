@@ -18,15 +18,16 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from das import pipeline, spec
+from das import spec
 from das.files.simulators import census_2010
 from das.model.areas import Areas
 from das.model.not_private import WARNING
 from das.model.spine import Spine
+from das.publications.counts.report import off_spine_errors
 from das.report import lookup, release_page
 from das.report.answers import Answers, Shown
-from das.report.page import off_spine_errors
 from das.report.template import environment
+from das.runs import pipeline
 
 BROWSERS = (
     "chromium",

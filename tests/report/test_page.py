@@ -7,13 +7,13 @@ import re
 import numpy as np
 import pytest
 
-from das.accounting.quoted import QuotedLoss
+from das.accounting.guarantee import QuotedLoss
 from das.model.error_rows import ErrorRow
 from das.model.not_private import WARNING, WITHOUT
 from das.model.solution import Certificate
+from das.publications.counts.report import html
 from das.report import figures
 from das.report.lookup import distinct_rows
-from das.report.page import html
 from das.report.template import clock, figure, upward
 from tests.report.parsed import Page
 

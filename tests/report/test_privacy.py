@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from das.accounting.calibration import Target
 from das.accounting.document import (
     FORMAT,
     ForeignStatement,
@@ -14,15 +15,13 @@ from das.accounting.document import (
     GeometricStatement,
     Invariant,
     Promises,
+    decimal,
 )
-from das.accounting.fields import decimal
-from das.accounting.quoted import USUAL, quoted
+from das.accounting.guarantee import USUAL, quoted
 from das.accounting.statement import LedgerEvents, Terms, statement
-from das.accounting.target import Target
 from das.model.budget import Neighbours
 from das.model.ledger import Event
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, Mechanism
 from das.model.redistricting import H1, PL94
 from das.report.privacy import approx, bound, privacy_page
 from tests.report.parsed import Page, assert_sound

@@ -15,14 +15,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import pipeline, spec
+from das import spec
 from das.files.measurements.frame import read_nmf
 from das.model.redistricting import PL94
-from das.release import again as from_release
+from das.publications.published import reestimation as from_release
 from das.release.achieved_precision import achieved_precision
 from das.release.opened import open_release
 from das.report import lookup, privacy, template
-from das.report.public import in_bytes
+from das.report.template import in_bytes
+from das.runs import pipeline
 from tests.report.parsed import Page, assert_sound, unpack
 from tests.worlds import Worlds
 

@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.model.schema import Schema
-from das.protect.published import WITHHELD, LevelLines, ProtectedTables
-from das.risk.reconstruction import AttackOptions, AttackStatus, reconstruct
-from das.risk.reconstruction.lines import AttackLines
-from das.risk.reconstruction.prior import costs, dealt, shares
-from das.risk.reconstruction.propagation import propagated
-from das.risk.reconstruction.reduced import UnitLines, reduced
-from das.risk.reconstruction.unit import guess_unit
+from das.tools.protection.attack import AttackOptions, AttackStatus, reconstruct
+from das.tools.protection.attack.prior import costs, dealt, shares
+from das.tools.protection.attack.propagation import UnitLines, propagated, reduced
+from das.tools.protection.attack.result import AttackLines
+from das.tools.protection.attack.unit import guess_unit
+from das.tools.protection.published import WITHHELD, LevelLines, ProtectedTables
 from tests.risk.attack_worlds import CROSSED, PEOPLE, people, published, tables_of, tree
 
 QUICK = AttackOptions(variability=False)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from das import pipeline, risk, spec
+from das import risk, spec
 from das.cli import main
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk.noise import Noise
+from das.runs import pipeline
 
 RHO1, RHO2 = "0.0992263542254750", "0.2464845096070356"
 TWO = ("--rho1", RHO1, "--rho2", RHO2, "--d", "27")

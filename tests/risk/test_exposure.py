@@ -11,20 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das import risk
-from das.model import chains
-from das.model.allocation import Allocation
-from das.model.attribute import Attribute
-from das.model.budget import Neighbours
+from das.model import tabulation
+from das.model.budget import Allocation, Neighbours
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS, Mechanism
 from das.model.plan import Plan
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
-from das.risk.exposure import exposure, ladder, outlook, uniques
+from das.tools.risk.truth.exposure import exposure, ladder, outlook, uniques
 from tests.strategies import histograms, queries, schemas
 
 SCHEMA = Schema("two", (Attribute("sex", ("f", "m")), Attribute("age", ("young", "old"))))
@@ -236,7 +233,7 @@ def test_every_person_is_weighed_with_the_noise_of_her_own_unit(
         DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,
         shares,
-        chains.classes(SPINE.levels, BYPASSED.paths),
+        tabulation.classes(SPINE.levels, BYPASSED.paths),
         BYPASSED.paths,
     )
     noisy, true = Noisy({("Block", 2)}), {}
@@ -283,7 +280,7 @@ def test_the_outlook_says_which_units_it_is_of() -> None:
         DISCRETE_GAUSSIAN,
         Neighbours.UNBOUNDED,
         shares,
-        chains.classes(SPINE.levels, BYPASSED.paths),
+        tabulation.classes(SPINE.levels, BYPASSED.paths),
         BYPASSED.paths,
     )
     rows = {(o.level, o.unit_class, o.levels): o.marginal_posterior for o in outlook(p, [0.5])}

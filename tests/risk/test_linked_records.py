@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.model.dhc.members import HEADS, LEVEL, HousedPersons, LinkedPersons
-from das.risk.linked_records import ELSEWHERE, HOUSEHOLDS, LINKED, MEMBERS, PERSONS, attacks
-from das.risk.reidentification import KeyedRecords
+from das.publications.dhc.model.members import HEADS, LEVEL, HousedPersons, LinkedPersons
+from das.tools.link.risk_records import ELSEWHERE, HOUSEHOLDS, LINKED, MEMBERS, PERSONS, attacks
+from das.tools.protection.attack.reidentification import KeyedRecords
 from tests import awkward, dhc_small
 from tests import linked_worlds as linked_small
 from tests.commands import Commands

@@ -9,8 +9,14 @@ from numpy.typing import NDArray
 from das.errors import InputError, UserError
 from das.model.histogram import Histogram
 from das.model.schema import Schema
-from das.protect.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
-from das.risk.reconstruction import AttackOptions, AttackStatus, Reconstruction, areas, reconstruct
+from das.tools.protection.attack import (
+    AttackOptions,
+    AttackStatus,
+    Reconstruction,
+    areas,
+    reconstruct,
+)
+from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
 from tests.risk.attack_worlds import (
     CROSSED,
     PEOPLE,

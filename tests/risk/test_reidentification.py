@@ -5,7 +5,7 @@ import pytest
 
 from das.errors import InputError
 from das.model.histogram import Histogram
-from das.risk.reidentification import SIZES, reidentify
+from das.tools.protection.attack.reidentification import SIZES, reidentify
 from tests.risk.attack_worlds import PEOPLE, people, tree
 
 BLOCKS = 12

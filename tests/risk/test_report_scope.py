@@ -2,8 +2,13 @@
 
 from das.model.plan import Plan
 from das.model.schema import Schema
-from das.risk.exposure import outlook
-from das.risk.report_scope import queries_by_level, substituted, summary_of_plan, summary_of_run
+from das.tools.risk.truth.exposure import (
+    outlook,
+    queries_by_level,
+    substituted,
+    summary_of_plan,
+    summary_of_run,
+)
 
 SCHEMA = Schema.of("people", {"age": ["young", "old"], "sex": ["f", "m"]})
 PLAN = Plan.of_rho("1", ["country", "town"], {"total": "1/2", "age": "1/4", "sex": "1/4"})

@@ -19,19 +19,17 @@ from scipy.stats import betabinom, norm
 from das import tables
 from das.cli import main
 from das.errors import InputError
-from das.files.run import errors_csv
-from das.jobs.attacking import attacked
-from das.model.attribute import Attribute
+from das.files.run import tallies
 from das.model.budget import Neighbours
 from das.model.histogram import Histogram
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.not_private import CELL, COLUMN, marked
 from das.model.redistricting import E2E_1940, PL94
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
-from das.risk.guarantee import most_often_right
-from das.risk.score import Report, score
-from das.risk.table_attack import (
+from das.tools.risk.figure import Report, score
+from das.tools.risk.guarantee import most_often_right
+from das.tools.risk.table_attack import (
     ALIKE,
     LEAST,
     SHRINK,
@@ -41,6 +39,7 @@ from das.risk.table_attack import (
     guess,
     read,
 )
+from das.tools.risk.truth.attacking import attacked
 from tests.worlds import Worlds
 
 GAUSS, BOUNDED = DISCRETE_GAUSSIAN, Neighbours.BOUNDED
@@ -377,7 +376,7 @@ def test_tables_at_face_value_agree_as_the_evaluation_says(
     """1 - L1/2N of the traits by block is an upper bound of the agreement of whole records, reached
     where no block mixes dwellings."""
     for rho, run in runs.items():
-        rows = errors_csv.read(run / "confidential" / "evaluation" / "errors.csv")
+        rows = tallies.read_errors(run / "confidential" / "evaluation" / "errors.csv")
         (tvd,) = [
             r.tvd
             for r in rows
@@ -396,7 +395,8 @@ def test_the_command_writes_into_the_confidential_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "das.cli.attack.attacked", {run: reports[rho] for rho, run in runs.items()}.__getitem__
+        "das.tools.risk.command.attacked",
+        {run: reports[rho] for rho, run in runs.items()}.__getitem__,
     )
     both = list(runs.values())
     assert _das("risk", "attack", *both, "--figure", tmp_path / "a.svg", "--json") == 0

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from das.model.histogram import Histogram
-from das.protect import sf1
-from das.protect.published import LevelLines, ProtectedTables
-from das.protect.table_set import TableSet
-from das.risk.reconstruction import AttackOptions, AttackStatus, reconstruct
-from das.risk.reconstruction.propagation import propagated
-from das.risk.reconstruction.reduced import ReducedProgram
-from das.risk.reconstruction.variability import variability
+from das.tools.protection import census_tables
+from das.tools.protection.attack import AttackOptions, AttackStatus, reconstruct
+from das.tools.protection.attack.propagation import ReducedProgram, propagated
+from das.tools.protection.attack.variability import variability
+from das.tools.protection.published import LevelLines, ProtectedTables
+from das.tools.protection.table_set import TableSet
 from tests.risk.attack_worlds import solutions, tree, two_way
 
 Ints = NDArray[np.int64]
@@ -115,7 +114,7 @@ def test_programs_with_bounds_against_brute_force(data: st.DataObject) -> None:
 def _five_men(tables: TableSet) -> ProtectedTables:
     """Of ages 25-29 to 45-49, four White and a Black one, not Hispanic, in one block."""
     schema = tables.schema
-    age = [sf1.BINS.index(a) for a in (25, 30, 35, 40, 45)]
+    age = [census_tables.BINS.index(a) for a in (25, 30, 35, 40, 45)]
     race = [0, 0, 1, 0, 0]
     cell = np.ravel_multi_index(([0] * 5, age, [0] * 5, race), schema.shape)
     h = Histogram.of(1, schema.cells, np.zeros(5, int), cell, np.ones(5, int))
@@ -125,7 +124,7 @@ def _five_men(tables: TableSet) -> ProtectedTables:
 
 
 def test_five_men_are_found_only_by_tables_of_each_race() -> None:
-    every = sf1.table_set(("Block",))
+    every = census_tables.table_set(("Block",))
     some = [t for t in every.tables["Block"] if t.name in ("P1", "P8", "P9", "P12", "P14")]
     without = reconstruct(_five_men(TableSet("few", every.schema, {"Block": tuple(some)})))
     assert without.variability[0] == pytest.approx(40)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from das.errors import InfeasibleError
 from das.estimate.descent import topdown
 from das.model.constraint import Bounds
-from das.model.estimate import Estimate
+from das.model.measurement import Estimate
 from das.model.redistricting import E2E_1940
 from das.model.schema import Schema
 from das.model.solution import Certificate

@@ -13,13 +13,11 @@ from scipy.optimize import linprog
 from das.errors import InfeasibleError
 from das.estimate import descent
 from das.geography import bounds as geography
-from das.model.attribute import Attribute
-from das.model.constraint import MOST_GROUPS, Bounds
+from das.model.constraint import MOST_GROUPS, Bounds, Limits
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Limits
 from das.model.release import Release
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
 from das.rounding import repair

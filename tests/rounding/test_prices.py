@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from das.model.attribute import Attribute
 from das.model.constraint import Bounds
-from das.model.estimate import Estimate
 from das.model.histogram import Histogram
-from das.model.schema import Schema
+from das.model.measurement import Estimate
+from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate
-from das.rounding import Marginal, prices, round_estimate
+from das.rounding import Marginal, controlled, round_estimate
 
 SIZES = {"sex": 2, "age": 24, "work": 30}
 SCHEMA = Schema(
@@ -62,7 +61,7 @@ def test_crossed_margins_are_kept_by_floors_and_ceilings(children: int, parent: 
 
 def test_no_price_where_the_noise_is_far_larger(monkeypatch: pytest.MonkeyPatch) -> None:
     e, bounds = family(1, False)
-    monkeypatch.setattr(prices, "ROUNDS", 0)
+    monkeypatch.setattr(controlled, "ROUNDS", 0)
     plain, _ = round_estimate(e, bounds, [], marginals=[Marginal(q, 1.0) for q in QUERIES])
     monkeypatch.undo()
     coarse, _ = round_estimate(e, bounds, [], marginals=[Marginal(q, 1e4) for q in QUERIES])

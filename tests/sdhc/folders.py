@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from das.files.sdhc.columns import LAYOUTS
-from das.model.sdhc.tables import LEFT_OUT, TABLES
+from das.publications.sdhc.files.columns import LAYOUTS
+from das.publications.sdhc.model.tables import LEFT_OUT, TABLES
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PHSAFE = SHARED / "phsafe"

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from das import pipeline
 from das.errors import InputError, SpecError, UserError
-from das.files.sdhc.records import records
-from das.model.sdhc.tables import AREA, STATE
+from das.publications.published.reestimation import estimate_from
+from das.publications.sdhc.files.records import records
+from das.publications.sdhc.model.tables import AREA, STATE
+from das.publications.sdhc.spec import SdhcSpec
+from das.publications.sdhc.truth import run as sdhc_run
+from das.publications.sdhc.truth.run import true_answers
 from das.release import verify
-from das.release.again import estimate_from
-from das.spec.sdhc import SdhcSpec
-from das.truth import sdhc_run
-from das.truth.sdhc_run import true_answers
+from das.runs import pipeline
 from tests.commands import Commands
 from tests.sdhc.folders import Folder, made_up
 from tests.sdhc.test_known_answers import packaged

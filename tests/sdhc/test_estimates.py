@@ -12,15 +12,34 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from das.files.sdhc.records import records
 from das.model.mechanisms import MECHANISMS
-from das.model.sdhc.measured import MeasuredRegions, variances
-from das.model.sdhc.published import published
-from das.model.sdhc.sensitivity import HOUSEHOLD, PERSON, TIGHT, reach
-from das.model.sdhc.tables import CHILDREN, STATE, TABLES, TRUNCATED, USA, answers, columns
-from das.sdhc.intervals import WIDE, combined, fieller
-from das.sdhc.least_squares import RegionEstimates, estimated, identities, non_negative
-from das.truth.sdhc_counts import counts
+from das.publications.sdhc.estimation.least_squares import (
+    WIDE,
+    RegionEstimates,
+    combined,
+    estimated,
+    fieller,
+    identities,
+    non_negative,
+)
+from das.publications.sdhc.files.records import records
+from das.publications.sdhc.model.published import published
+from das.publications.sdhc.model.tables import (
+    CHILDREN,
+    HOUSEHOLD,
+    PERSON,
+    STATE,
+    TABLES,
+    TIGHT,
+    TRUNCATED,
+    USA,
+    MeasuredRegions,
+    answers,
+    columns,
+    reach,
+    variances,
+)
+from das.publications.sdhc.truth.counts import counts
 from tests.sdhc.folders import PHSAFE, made_up, needs_shared
 from tests.sdhc.test_known_answers import packaged
 

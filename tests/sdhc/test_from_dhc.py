@@ -10,21 +10,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das import pipeline
 from das.errors import DasError, ReleaseError, SpecError, UserError
-from das.files.readers import linked
-from das.files.sdhc import linked as from_linked
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.sdhc.measured import variances
-from das.model.sdhc.sensitivity import PERSON, TIGHT
-from das.model.sdhc.tables import TRUNCATED, answers, column
-from das.model.states import STATES as ALL
-from das.release import sdhc_from_dhc, verify
-from das.release.again import estimate_from
-from das.sdhc.least_squares import estimated, identities
-from das.spec.sdhc import SdhcSpec
-from das.truth.sdhc_counts import counts
+from das.model.names import STATES as ALL
+from das.publications.dhc.files import linked
+from das.publications.dhc.model.households import DHCH
+from das.publications.dhc.model.persons import DHCP
+from das.publications.published.reestimation import estimate_from
+from das.publications.sdhc import from_dhc
+from das.publications.sdhc.estimation.least_squares import estimated, identities
+from das.publications.sdhc.files import records as from_linked
+from das.publications.sdhc.model.tables import PERSON, TIGHT, TRUNCATED, answers, column, variances
+from das.publications.sdhc.spec import SdhcSpec
+from das.publications.sdhc.truth.counts import counts
+from das.release import verify
+from das.runs import pipeline
 from tests.sdhc.test_estimates import Array, consistent, region
 from tests.sdhc.test_known_answers import packaged
 from tests.worlds import Worlds
@@ -35,8 +34,8 @@ STATES = ("34", "36", "42")
 
 def dhc_csv(spec: SdhcSpec, exact: Mapping[str, NDArray[np.int64]]) -> str:
     """As of a release whose answers to each query are these, ``(regions, answers)``."""
-    lines = [",".join(sdhc_from_dhc.COLUMNS)]
-    for of in sdhc_from_dhc.used(spec):
+    lines = [",".join(from_dhc.COLUMNS)]
+    for of in from_dhc.used(spec):
         for state, row in zip(spec.sdhc.states, exact.get(of.query, ()), strict=False):
             lines += [
                 f"State,{state},{of.universe},{of.query},{c},{row[c]},50.0"
@@ -47,13 +46,13 @@ def dhc_csv(spec: SdhcSpec, exact: Mapping[str, NDArray[np.int64]]) -> str:
 
 def test_answers_of_the_dhc_are_those_of_the_s_dhc(worlds: Worlds) -> None:
     """Without noise, on the same records: each sum is the answer that it is said to be."""
-    found, _ = from_linked.records(worlds.linked(), ())
+    found, _ = from_linked.linked_records(worlds.linked(), ())
     names = found.addresses.states
     spec = packaged("sdhc-2020", f"sdhc.states={list(names)}")
     true = counts(found, TIGHT, PERSON, dict.fromkeys(TRUNCATED, 10**6))
     of = linked.tables(worlds.linked())
     state = np.strings.slice(of.codes, 0, 2)
-    for sums in sdhc_from_dhc.used(spec):
+    for sums in from_dhc.used(spec):
         homes = sums.universe == "households"
         rows, cell = (of.homes, of.cell) if homes else (of.people, of.people.rows.cell)
         schema = DHCH if homes else DHCP
@@ -64,7 +63,7 @@ def test_answers_of_the_dhc_are_those_of_the_s_dhc(worlds: Worlds) -> None:
                 cell[here], rows.rows.count[here], minlength=int(np.prod(schema.shape))
             )
             exact[n] = schema.query(sums.query).answer(dense[None])[0]
-        (one,) = sdhc_from_dhc.further(spec, dhc_csv(spec, {sums.query: exact}), Path("dhc.csv"))
+        (one,) = from_dhc.further(spec, dhc_csv(spec, {sums.query: exact}), Path("dhc.csv"))
         assert np.array_equal(one.values, true @ one.weights.T)
         assert one.values.sum() > 100
 
@@ -74,7 +73,7 @@ def test_estimates_are_as_good_as_they_say() -> None:
     origin; and households are known twice as well."""
     names = [s.fips for s in ALL if s.fips != "72"]
     spec = packaged("sdhc-2020", f"sdhc.states={names}")
-    (races,) = [of for of in sdhc_from_dhc.used(spec) if of.query == RACES]
+    (races,) = [of for of in from_dhc.used(spec) if of.query == RACES]
     rng, exact = np.random.default_rng(2), consistent()
     cells = _cells(races, exact)
     v = variances([d for d in spec.measurements if d.level == "State"])
@@ -82,7 +81,7 @@ def test_estimates_are_as_good_as_they_say() -> None:
     for _ in range(60):
         noisy = np.rint(exact + rng.normal(0, np.sqrt(v), (51, len(v))))
         raw = np.rint(cells + rng.normal(0, np.sqrt(50.0), (51, len(cells)))).astype(np.int64)
-        more = sdhc_from_dhc.further(spec, dhc_csv(spec, {RACES: raw}), Path("dhc.csv"))
+        more = from_dhc.further(spec, dhc_csv(spec, {RACES: raw}), Path("dhc.csv"))
         states = estimated([region(v, noisy)], whole=True, more=more)[1]
         errors.append(states.values - exact)
     spread = np.concatenate(errors).std(axis=0) / np.sqrt(np.diag(states.covariance))
@@ -95,7 +94,7 @@ def test_estimates_are_as_good_as_they_say() -> None:
     assert not (identities(True) @ exact).any()
 
 
-def _cells(of: sdhc_from_dhc.DhcSums, exact: Array) -> Array:
+def _cells(of: from_dhc.DhcSums, exact: Array) -> Array:
     """Answers of the query with the sums that the truth has: nobody is Hispanic there."""
     out = np.zeros(len(next(iter(of.sums.values()))))
     for answer, which in of.sums.items():
@@ -134,10 +133,10 @@ def test_what_cannot_be_used(worlds: Worlds, tmp_path: Path) -> None:
         pipeline.run(private, tmp_path / "run", paths=[worlds.linked()])
     seeded = packaged("sdhc-2020", f"sdhc.dhc={earlier}", "run.seed=1", "sdhc.states=['44']")
     with pytest.raises(UserError, match="has no state 44"):
-        sdhc_from_dhc.taken(seeded)
+        from_dhc.taken(seeded)
     other = packaged("sdhc-2020", f"sdhc.dhc={earlier}", "run.seed=1", "sdhc.dhc_digest=00")
     with pytest.raises(UserError, match="has not the SHA-256"):
-        sdhc_from_dhc.named(other)
+        from_dhc.named(other)
     spec = packaged("sdhc-2020", f"sdhc.states={list(STATES)}")
     text = dhc_csv(spec, {RACES: np.zeros((3, 28), dtype=np.int64)})
     for odd in (
@@ -147,6 +146,6 @@ def test_what_cannot_be_used(worlds: Worlds, tmp_path: Path) -> None:
         text[:-6],
     ):
         with pytest.raises(ReleaseError, match="no measurements of the DHC"):
-            sdhc_from_dhc.further(spec, odd, Path("dhc.csv"))
+            from_dhc.further(spec, odd, Path("dhc.csv"))
     household = packaged("sdhc-2020", "sdhc.relation=household")
-    assert {of.universe for of in sdhc_from_dhc.used(household)} == {"households"}
+    assert {of.universe for of in from_dhc.used(household)} == {"households"}

@@ -11,24 +11,36 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from das import pipeline
-from das.files.sdhc import config, measurements
-from das.files.sdhc.records import records
 from das.model.confidential import Confidential
 from das.model.mechanisms import MECHANISMS
-from das.model.sdhc.measured import MeasuredRegions, variances
-from das.model.sdhc.published import published
-from das.model.sdhc.sensitivity import HOUSEHOLD, PHSAFE, TIGHT, reach
-from das.model.sdhc.tables import LEFT_OUT, STATE, USA, RegionAnswer, answers, columns
-from das.model.states import STATES
+from das.model.names import STATES
 from das.noise import entropy
+from das.publications.sdhc.estimation import truncated_normal
+from das.publications.sdhc.files import columns as config
+from das.publications.sdhc.files import measurements
+from das.publications.sdhc.files.records import records
+from das.publications.sdhc.model.published import published
+from das.publications.sdhc.model.tables import (
+    HOUSEHOLD,
+    LEFT_OUT,
+    PHSAFE,
+    STATE,
+    TIGHT,
+    USA,
+    MeasuredRegions,
+    RegionAnswer,
+    answers,
+    columns,
+    reach,
+    variances,
+)
+from das.publications.sdhc.release import resolved
+from das.publications.sdhc.spec import SdhcSpec
+from das.publications.sdhc.truth.counts import counts
+from das.publications.sdhc.truth.run import noisy
 from das.release import verify
-from das.release.sdhc import resolved
-from das.sdhc import truncated_normal
+from das.runs import pipeline
 from das.spec import load, of_kind
-from das.spec.sdhc import SdhcSpec
-from das.truth.sdhc_counts import counts
-from das.truth.sdhc_run import noisy
 from tests.sdhc.folders import PHSAFE as DATA
 from tests.sdhc.folders import needs_shared
 from tests.worlds import ROOT
@@ -213,7 +225,7 @@ def test_its_files_say_the_same() -> None:
         path = DATA / "production" / f"config_{name}.json"
         spec = resolved(packaged("sdhc-2020-phsafe", f"data.parameters={path}"))
         assert spec.universes[0].plan.cost == Fraction(rho, 10**6)
-    us = config.read(DATA / "production" / "config_us.json")
+    us = config.read_config(DATA / "production" / "config_us.json")
     mine = packaged("sdhc-2020-phsafe").sdhc
     assert (us["budget"], us["tau"]) == (mine.budget, mine.tau)
 

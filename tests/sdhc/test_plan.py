@@ -14,9 +14,9 @@ import tomli_w
 from das.accounting.planning import normal_cost, options
 from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.plan import Plan
-from das.release.public_sdhc import PublicSdhc
+from das.publications.sdhc.public import PublicSdhc
+from das.publications.sdhc.spec import SdhcSpec
 from das.spec import load, of_kind
-from das.spec.sdhc import SdhcSpec
 from tests.commands import Commands
 from tests.sdhc.test_known_answers import packaged
 from tests.worlds import ROOT

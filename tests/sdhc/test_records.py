@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, SpecError, UserError
-from das.files.sdhc import config
-from das.files.sdhc.records import records
-from das.model.sdhc.sensitivity import PHSAFE, TIGHT
-from das.model.sdhc.tables import TABLES, column
-from das.release.sdhc import resolved
-from das.truth.sdhc_counts import counts
+from das.publications.sdhc.files import columns
+from das.publications.sdhc.files.records import records
+from das.publications.sdhc.model.tables import PHSAFE, TABLES, TIGHT, column
+from das.publications.sdhc.release import resolved
+from das.publications.sdhc.truth.counts import counts
 from tests.sdhc.folders import Folder, made_up, said
 from tests.sdhc.test_known_answers import packaged
 
@@ -156,7 +155,7 @@ def test_faults_of_config_json(tmp_path: Path, change: Callable[[Any], Any], say
     path = tmp_path / "config.json"
     path.write_text(json.dumps(given))
     with pytest.raises(InputError, match=says):
-        config.read(path)
+        columns.read_config(path)
 
 
 @pytest.mark.parametrize(

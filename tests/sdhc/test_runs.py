@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from das import pipeline
 from das.errors import UserError
-from das.files.readers import linked
-from das.files.readers.coded import CodedTexts
-from das.files.sdhc import linked as from_linked
-from das.model.sdhc.sensitivity import PERSON, TIGHT
-from das.model.sdhc.tables import TRUNCATED, column
+from das.files.readers.rows import CodedTexts
+from das.publications.dhc.files import linked
+from das.publications.published.reestimation import estimate_from
+from das.publications.sdhc.estimation import truncated_normal
+from das.publications.sdhc.files import records as from_linked
+from das.publications.sdhc.model.tables import PERSON, TIGHT, TRUNCATED, column
+from das.publications.sdhc.truth.counts import counts
 from das.release import verify
-from das.release.again import estimate_from
-from das.sdhc import truncated_normal
-from das.truth.sdhc_counts import counts
+from das.runs import pipeline
 from tests.commands import Commands
 from tests.sdhc.folders import made_up, said
 from tests.sdhc.test_known_answers import packaged
@@ -111,7 +110,7 @@ def test_a_household_more_leaves_the_others_as_they_are(worlds: Worlds) -> None:
 
 def test_linked_records_of_the_dhc(worlds: Worlds) -> None:
     """Everybody in a household is in a table, once."""
-    found, sources = from_linked.records(worlds.linked(), ())
+    found, sources = from_linked.linked_records(worlds.linked(), ())
     tables = linked.tables(worlds.linked())
     home = tables.people.rows.levels()["relgq"] < 18
     tau = dict.fromkeys(TRUNCATED, 10**6)

@@ -14,21 +14,26 @@ from numpy.typing import NDArray
 
 from das.accounting.relations import relations
 from das.model.mechanisms import MECHANISMS
-from das.model.sdhc.records import Addresses, Residents, SdhcRecords
-from das.model.sdhc.sensitivity import HOUSEHOLD, PERSON, TIGHT, reach
-from das.model.sdhc.tables import (
+from das.publications.sdhc.model.tables import (
     CHILDREN,
     EXCESS,
     EXCESS_CHILDREN,
+    HOUSEHOLD,
     LEFT_OUT,
+    PERSON,
+    TIGHT,
     TRUNCATED,
+    Addresses,
+    Residents,
+    SdhcRecords,
     answers,
     columns,
     queries,
+    reach,
 )
+from das.publications.sdhc.spec import SdhcSpec
+from das.publications.sdhc.truth.counts import counts
 from das.spec import load
-from das.spec.sdhc import SdhcSpec
-from das.truth.sdhc_counts import counts
 
 Ints = NDArray[np.int64]
 GAUSSIAN, GEOMETRIC = MECHANISMS["discrete-gaussian"], MECHANISMS["geometric"]

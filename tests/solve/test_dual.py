@@ -16,9 +16,9 @@ from scipy.sparse import csr_array
 from das.errors import InfeasibleError
 from das.model.solution import Solution, Status
 from das.solve import ChildrenQP, LayeredGram, children_qp, children_qps, dual_problem
-from das.solve.dual_gap import Gap
+from das.solve.certificate import ExactSums
+from das.solve.dual import Gap
 from das.solve.dual_problem import DualProblem
-from das.solve.exact_sums import ExactSums
 from das.solve.smoothing import PositivePart
 from tests.solve.oracle_qp import Problem, clarabel_qp, enumerated_qp, partition
 from tests.solve.test_children import check

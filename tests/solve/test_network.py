@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from das.errors import InfeasibleError
 from das.model.solution import Solution, Status
 from das.solve import round_children
-from das.solve.chain import Drains, Link
+from das.solve.network import Drains, Link
 from tests.oracles import can_be_shared_out
 
 SCALE = 4096  # costs are integers in this part of a person

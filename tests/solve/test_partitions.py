@@ -14,7 +14,7 @@ from das.estimate import least_squares
 from das.model.solution import Status
 from das.solve import Partitions, children_qp
 from das.solve import partitions as module
-from das.solve.curvature import Curvature
+from das.solve.problem import Curvature
 
 RANDOM = np.random.default_rng(5)
 CELLS = 40

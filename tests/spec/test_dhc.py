@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from das.cli.redundant import lines
+from das.cli.kit.redundant import lines
 from das.errors import SpecError
-from das.model.dhc import strategy
+from das.publications.dhc.model import strategy
+from das.publications.dhc.spec import DhcSpec, Earlier
 from das.release.publications import publication
 from das.spec import load, parse
-from das.spec.dhc import DhcSpec, Earlier
 
 TEXT = (Path(__file__).resolve().parents[2] / "configs" / "dhc-2020.toml").read_text(
     encoding="utf-8"

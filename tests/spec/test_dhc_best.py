@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from das.accounting.guarantee import exact_epsilon
-from das.model.dhc import strategy
+from das.publications.dhc.model import strategy
+from das.publications.dhc.spec import HOUSEHOLDS, PERSONS, UNITS, DhcSpec
 from das.spec import load
-from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcSpec
-from das.spec.targets import read_targets
+from das.tools.planning.target_file import read_targets
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 EIGHT = f"geography.levels={list(strategy.LEVELS)}".replace("'", '"')

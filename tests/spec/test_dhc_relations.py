@@ -13,9 +13,9 @@ from das.accounting.statement import Terms, account
 from das.accounting.zcdp import tight
 from das.model.budget import Neighbours
 from das.model.plan import Plan
+from das.publications.dhc.spec import are_costs, replaced, sentences, total
 from das.release.accounts import SourceReader
 from das.spec import load, parse
-from das.spec.dhc_relations import are_costs, replaced, sentences, total
 
 ROOT = Path(__file__).resolve().parents[2]
 DHC = load((ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8"), where="c")

@@ -12,10 +12,9 @@ import pytest
 from das.errors import SpecError
 from das.files.microdata.reading import read
 from das.files.microdata.writing import write
-from das.model.codes import encoded
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
-from das.model.universe import Universe
+from das.model.names import encoded
+from das.model.universe import PERSONS, Universe
 from das.spec import RunSpec, parse
 
 SIZES = {"age": 116, "income": 40, "sex": 2, "race": 63, "origin": 2, "home": 9}

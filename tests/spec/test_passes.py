@@ -11,12 +11,11 @@ import pytest
 
 import das
 from das import spec as specification
-from das.model.attribute import Attribute
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
-from das.model.schema import Schema
-from das.spec.passes import default_passes
+from das.model.schema import Attribute, Schema
+from das.spec.universes import default_passes
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 SCHEMA = Schema(

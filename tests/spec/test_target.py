@@ -53,7 +53,7 @@ def test_what_was_found_is_written_and_not_found_again(monkeypatch: pytest.Monke
     def never(*_: object) -> Fraction:
         raise AssertionError("calibrated twice")
 
-    monkeypatch.setattr("das.accounting.target.calibrate", never)
+    monkeypatch.setattr("das.accounting.calibration.calibrate", never)
     again = read(text)
     assert again.persons.plan == spec.persons.plan
     assert (again.budget.epsilon, again.budget.calibration, again.budget.delta) == (

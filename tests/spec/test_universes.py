@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from das.model import chains
+from das.model import tabulation as chains
 from das.model.budget import ALL
 from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine

@@ -16,7 +16,7 @@ from das.model.query import Query
 from das.model.spine import Spine
 from das.noise import discrete_gaussian
 from das.noise.entropy import seeded
-from das.release.coverage import wide
+from das.release.replicate_source import wide
 from tests.estimate.world import SMALL, World, memory, random_spine, random_world
 
 COPIES = 800

@@ -13,19 +13,18 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from das.detailed.planning import suppression
-from das.detailed.tails import Tails
-from das.model.adaptive import FIRST, ONLY, LevelPlan
 from das.model.budget import PlannedMeasurement, QueryNoise
 from das.model.confidential import Confidential
-from das.model.group_measurement import GroupMeasurement
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
-from das.model.population import GroupLevel
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, Mechanism
 from das.noise.entropy import seeded
-from das.release import group_tables
-from das.truth.group_measure import measure
-from das.truth.groups import GroupCounts
+from das.publications.detailed import tables
+from das.publications.detailed.model.iterations import GroupLevel
+from das.publications.detailed.model.records import GroupMeasurement
+from das.publications.detailed.model.tables import FIRST, ONLY, LevelPlan
+from das.publications.detailed.planning.losses import Tails
+from das.publications.detailed.planning.margins import suppression
+from das.publications.detailed.truth.groups import GroupCounts
+from das.publications.detailed.truth.run import measure
 from tests.detailed import worlds
 
 PERSONS, HOUSEHOLDS = worlds.persons(), worlds.households()
@@ -244,7 +243,7 @@ def test_groups_of_nobody_are_published_as_often_as_is_said(
     published = shown = groups = 0
     for seed in range(2):
         m = measured(plan, nobody, regions, seed)
-        found = group_tables.totals(m, plan, parameters)
+        found = tables.totals(m, plan, parameters)
         groups += len(m.size)
         shown += len(found.group)
         assert (found.count > suppression(plan, parameters.chance)).all()
@@ -265,7 +264,7 @@ def test_groups_of_nobody_are_published_as_often_as_is_said(
 def test_none_is_left_out_at_states_and_above(at: tuple[str, int]) -> None:
     plan = plan_of(*at)
     m = measured(plan, np.zeros(46, dtype=np.int64), 500)
-    found = group_tables.totals(m, plan, PERSONS)
+    found = tables.totals(m, plan, PERSONS)
     assert found.group.tolist() == list(range(len(m.size)))
     assert (found.count < 0).any()
 

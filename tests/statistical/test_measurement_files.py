@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das import pipeline, spec
+from das import spec
 from das.accounting import guarantee
 from das.accounting.worst import WorstLoss
 from das.engine import Silent
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
-from das.making import counts
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
+from das.publications.counts.truth import maker
+from das.runs import pipeline
 from das.stages import Stages
 from das.truth import preparation
 
@@ -56,7 +57,7 @@ def runs(
     simulate_2010.write(folder / "data", seed=3, states=1, persons=4500)
     out: dict[str, list[tuple[Noise, list[dict[str, str]]]]] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counts, "post_process", stop)
+        patch.setattr(maker, "post_process", stop)
         patch.setattr(
             guarantee, "worst_epsilon", lambda found, _: WorstLoss(0.0, 0.0, (0,) * len(found))
         )  # has its own tests

@@ -23,21 +23,19 @@ from das.engine import Silent
 from das.engine.local import LocalEngine
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.files.run import noise_key, run_directory
-from das.files.run import truth as truth_file
 from das.files.run.ledger import LedgerFile, MeasuredPart, measured_files
 from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
-from das.model.measured_spine import MeasuredSpine
-from das.model.unit_classes import UnitClasses
-from das.noise import answers, entropy
+from das.model.measured_spine import MeasuredSpine, UnitClasses
+from das.noise import entropy, samplers
 from das.stages import Stages
 from das.truth import by_subtree, run_noise
-from das.truth.beginning import begin
+from das.truth import files as truth_file
+from das.truth.beginning import ResumeState, begin
 from das.truth.bookkeeping import BudgetBook
 from das.truth.measuring import measure_part, planned
 from das.truth.preparation import Prepared, prepare
-from das.truth.resume_state import ResumeState
 from das.truth.run_noise import noise_of, source_of
 from tests.spec.test_parse import BASE, UNITS
 from tests.worlds import Worlds
@@ -298,9 +296,9 @@ def test_a_part_that_is_measured_twice_is_one_draw(prepared: Prepared, run: RunD
 def test_a_sampler_that_is_not_the_same_each_time_stops_the_run(
     prepared: Prepared, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_books, real, calls = budget_book(run, prepared), answers._noise, count()
+    open_books, real, calls = budget_book(run, prepared), samplers._noise, count()
     open_books.acknowledge([part(run, prepared, "Block")])
-    monkeypatch.setattr(answers, "_noise", lambda *a: real(*a) + (next(calls) == 0))
+    monkeypatch.setattr(samplers, "_noise", lambda *a: real(*a) + (next(calls) == 0))
     with pytest.raises(
         PrivacyError, match="persons at Block, part 0, was measured twice, and has other files"
     ):
@@ -559,7 +557,7 @@ def test_noise_that_is_forgotten_is_drawn_once_in_an_attempt_whoever_repeats_the
 
     first, files = drawn(), told(run)
     with monkeypatch.context() as patch:
-        patch.setattr(answers, "_noise", lambda *_: pytest.fail("noise was drawn"))
+        patch.setattr(samplers, "_noise", lambda *_: pytest.fail("noise was drawn"))
         with pytest.raises(
             PrivacyError,
             match=r"(?s)persons at US, part 0: a lost task may have drawn it.*--accept-spent",

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from das.files import rows_csv
-from das.files.run import errors_csv
+from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory
-from das.model.dhc import strategy
 from das.model.error_rows import FigureRow, ImpossibleRow
 from das.model.measured_spine import MeasuredSpine
 from das.model.not_private import COLUMN
-from das.report.dhc_errors import dhc_errors_html
-from das.truth.dhc_assessment import FIGURES, IMPOSSIBLE, dhc_errors, write
+from das.publications.dhc.error_page import dhc_errors_html
+from das.publications.dhc.model import strategy
+from das.publications.dhc.truth.assessment import FIGURES, IMPOSSIBLE, dhc_errors, write
 from tests.dhc_worlds import LEVELS, SIZES, budgeted, counts, on_tree, sealed, tree, world
 
 
@@ -48,7 +48,7 @@ def test_files_hold_what_was_found(tmp_path: Path, private: bool) -> None:
     assert rows_csv.read_rows(folder / FIGURES, FigureRow, "figures") == errors.figures
     assert rows_csv.read_rows(folder / IMPOSSIBLE, ImpossibleRow, "counts") == errors.odd
     for name in plans:
-        assert errors_csv.read(run.errors_of(name)) == errors.queries[name]
+        assert tallies.read_errors(run.errors_of(name)) == errors.queries[name]
     assert all((COLUMN in p.read_text()) != private for p in folder.iterdir())
     page = dhc_errors_html(
         errors.figures,

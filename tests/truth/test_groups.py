@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das.model.adaptive import SEX_BY_AGE, Parameters
 from das.model.confidential import Confidential
-from das.model.group_records import GroupRecords
-from das.model.population import ACROSS, REGIONS, GroupLevel, Kind, Regions
-from das.truth import groups
-from das.truth.groups import GroupTruth, People, SummedGroups, added_up
+from das.publications.detailed.model.iterations import ACROSS, REGIONS, GroupLevel, Kind, Regions
+from das.publications.detailed.model.records import GroupRecords
+from das.publications.detailed.model.tables import SEX_BY_AGE, Parameters
+from das.publications.detailed.truth import groups
+from das.publications.detailed.truth.groups import GroupTruth, People, SummedGroups, added_up
 from tests.detailed import worlds
 
 PERSONS, HOUSEHOLDS = worlds.persons(), worlds.households()

@@ -27,13 +27,20 @@ from numpy.typing import NDArray
 
 from das.accounting import epsilon
 from das.accounting.statement import account
-from das.model.adaptive import FIRST, ONLY, AdaptiveTable, LevelPlan, Parameters, Product
 from das.model.budget import PlannedMeasurement
 from das.model.mechanisms import GEOMETRIC
-from das.model.population import GroupLevel
 from das.noise.entropy import seeded
-from das.spec.detailed import DetailedSpec
-from das.truth import group_measure
+from das.publications.detailed.model.iterations import GroupLevel
+from das.publications.detailed.model.tables import (
+    FIRST,
+    ONLY,
+    AdaptiveTable,
+    LevelPlan,
+    Parameters,
+    Product,
+)
+from das.publications.detailed.spec import DetailedSpec
+from das.publications.detailed.truth import run
 from tests.detailed import worlds
 from tests.detailed.runs import configured
 
@@ -127,8 +134,8 @@ def law(plan: LevelPlan, leaves: tuple[int, ...], only: bool = False, loud: bool
             return values.ravel()[:size]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(group_measure, "_noise", given)
-            m = group_measure._measured(
+            patch.setattr(run, "_noise", given)
+            m = run._measured(
                 Copies(leaves, len(values)),
                 plan,
                 np.full(len(values), b"1"),

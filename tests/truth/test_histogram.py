@@ -8,13 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das.model.attribute import Attribute
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.records import Records
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
-from das.truth.histogram import histograms, upward
+from das.truth.prepared import histograms, upward
 from tests.strategies import spines
 
 SCHEMA = Schema("s", (Attribute("sex", ("m", "f")), Attribute("age", ("a", "b", "c"))))

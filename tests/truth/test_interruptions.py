@@ -20,10 +20,10 @@ from das.accounting.statement import LedgerEvents
 from das.errors import PrivacyError, UserError
 from das.files.run.ledger import LedgerFile, folder_digest
 from das.files.run.run_directory import RunDirectory, file_digest
-from das.release.dhc import open_dhc
-from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
+from das.publications.dhc.release import open_dhc
+from das.publications.dhc.spec import HOUSEHOLDS, PERSONS, UNITS
+from das.publications.dhc.truth.measuring import MeasuringDhc
 from das.truth.bookkeeping import BudgetBook
-from das.truth.dhc_measuring import MeasuringDhc
 from tests import interruptions
 from tests.interruptions import Dhc, Fate, Told, endure
 from tests.stopped import Killed, Step

@@ -16,23 +16,19 @@ import pytest
 from numpy.typing import NDArray
 
 from das.errors import PrivacyError, SpecError
-from das.model import chains
-from das.model.allocation import Allocation
-from das.model.attribute import Attribute
-from das.model.budget import Neighbours, PlannedMeasurement
+from das.model import tabulation
+from das.model.budget import Allocation, Neighbours, PlannedMeasurement
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS, Mechanism
 from das.model.plan import Plan
 from das.model.redistricting import PL94
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
-from das.noise.entropy import Entropy, kernel, keyed, seeded, system
-from das.noise.label import ChunkLabel
+from das.noise.entropy import ChunkLabel, Entropy, kernel, keyed, seeded, system
 from das.noise.samplers import SAMPLERS, VERSION
 from das.truth.measure import DrawnChunk, draw, measure
 from tests.oracles import chi_square_p, gaussian_pmf, laplace_pmf, tally
@@ -631,8 +627,10 @@ def test_each_unit_has_the_noise_of_its_own_class_and_one_without_draws_says_not
         dict.fromkeys(spine.levels, third), {lv: {"total": Fraction(1)} for lv in spine.levels}
     )
     levels = spine.levels
-    every = chains.conceivable(levels)
-    classes = {place: chains.measured_levels(levels, *place) for path in every for place in path}
+    every = tabulation.conceivable(levels)
+    classes = {
+        place: tabulation.measured_levels(levels, *place) for path in every for place in path
+    }
     p = Plan.of(Fraction(3), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every).along(
         tree.paths
     )

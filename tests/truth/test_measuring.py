@@ -13,9 +13,9 @@ from das.errors import PrivacyError
 from das.files.run.run_directory import RunDirectory
 from das.stages import Stages
 from das.truth import beginning, by_subtree
+from das.truth.beginning import ResumeState
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
-from das.truth.resume_state import ResumeState
 from tests.spec.test_parse import BASE
 from tests.told import Told
 from tests.worlds import Worlds

@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from das.errors import DasError, InputError, PrivacyError
-from das.model import chains
-from das.model.allocation import Allocation
-from das.model.attribute import Attribute
-from das.model.budget import Neighbours
+from das.model import tabulation
+from das.model.budget import Allocation, Neighbours
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
@@ -29,18 +27,17 @@ from das.model.measurement import published_variance
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.plan import Plan
 from das.model.redistricting import PL94
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.sparse_measurement import RecordingSource, SparseMeasurements, SparseSource
 from das.model.spine import Spine
 from das.noise import entropy
 from das.noise.coordinates import CoordinateNoise
-from das.noise.entropy import Entropy, keyed, seeded
-from das.noise.label import ChunkLabel, CoordinateLabel
+from das.noise.entropy import ChunkLabel, CoordinateLabel, Entropy, keyed, seeded
 from das.noise.samplers import SAMPLERS, VERSION
+from das.publications.dhc.truth import oracle as on_demand
+from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
 from das.truth import measure as measuring
-from das.truth import on_demand
 from das.truth.measure import draw, truth_digest
-from das.truth.on_demand import OnDemandMeasurement, paying
 from tests.oracles import chi_square_p, dense, gaussian_pmf, independent_p, tally
 
 Ints = NDArray[np.int64]
@@ -319,9 +316,9 @@ def classed() -> tuple[MeasuredSpine, Plan, dict[str, Confidential[Histogram]], 
     shares = Allocation(
         dict.fromkeys(spine.levels, third), {lv: {"detailed": Fraction(1)} for lv in spine.levels}
     )
-    every = chains.conceivable(spine.levels)
+    every = tabulation.conceivable(spine.levels)
     classes = {
-        place: chains.measured_levels(spine.levels, *place) for path in every for place in path
+        place: tabulation.measured_levels(spine.levels, *place) for path in every for place in path
     }
     p = Plan.of(
         Fraction(1, 100), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every

@@ -13,17 +13,16 @@ from das.engine import enclosed as engine
 from das.errors import UserError
 from das.estimate.asking import PartOutline, of_message, to_message
 from das.estimate.fixed_counts import FixedCounts
-from das.estimate.outer_problem import OuterProblem
+from das.estimate.outer import OuterProblem
 from das.model.confidential import Confidential
-from das.model.dhc import strategy
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
+from das.model.plan import Strategy
 from das.model.sparse_measurement import RecordingSource
-from das.model.strategy import Strategy
 from das.noise import entropy
-from das.truth.on_demand import OnDemandMeasurement, paying
-from das.truth.oracle import AnsweredPart, Oracle
+from das.publications.dhc.model import strategy
+from das.publications.dhc.truth.oracle import AnsweredPart, OnDemandMeasurement, Oracle, paying
 from tests import dhc_small
 from tests.engine.enclosed_jobs import Question, Surroundings
 

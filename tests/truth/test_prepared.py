@@ -10,7 +10,7 @@ import pytest
 from das.engine import Silent
 from das.errors import InputError
 from das.files.simulators import census_2010
-from das.making.sizes import sizes_of
+from das.publications.counts.truth.maker import sizes_of
 from das.spec import parse
 from das.stages import Stages
 from das.truth import preparation, prepared

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from das.accounting.register import Cap, Opening, Register
 from das.errors import RegisterError
-from das.files.register import Head
 from das.files.run.ledger import Attempt, Entries
-from das.files.run.register_link import RegisterLink
-from das.model.mechanism import RHO
-from das.truth import registering
-from das.truth.registering import RunRegister
+from das.model.mechanisms import RHO
+from das.register import entering
+from das.register.book import Cap, Opening, Register
+from das.register.entering import RunRegister
+from das.register.file import Head, RegisterLink
 from tests.accounting.test_register import entry
 
 STAGE = ("persons", "Region")
@@ -76,8 +75,8 @@ class Model:
         names = count()
         self.patch.setattr(RegisterLink, "read", lambda _: self.link)
         self.patch.setattr(RegisterLink, "entered", lambda *_: None)
-        self.patch.setattr(registering, "check_latest", lambda *_: None)
-        self.patch.setattr(registering, "uuid4", lambda: SimpleNamespace(hex=f"name{next(names)}"))
+        self.patch.setattr(entering, "check_latest", lambda *_: None)
+        self.patch.setattr(entering, "uuid4", lambda: SimpleNamespace(hex=f"name{next(names)}"))
 
         def entered(link: Any, spec: Any, draws: Any, relation: Any, key: Any, often: Any) -> Any:
             cost = Fraction(sum(map(len, draws.values())))
@@ -85,7 +84,7 @@ class Model:
                 entry("run", cost), key=key, times={s: n for s, n in often.items() if n > 1}
             )
 
-        self.patch.setattr(registering, "_entry", entered)
+        self.patch.setattr(entering, "_entry", entered)
         return World(
             Register.opened("init", opening.to_json()), (Folder("k0" if self.keyed else None),)
         )
@@ -114,7 +113,7 @@ class Model:
             yield state
 
         state.append = append
-        self.patch.setattr(registering.register, "locked", locked)
+        self.patch.setattr(entering.register, "locked", locked)
         attempts = [Attempt(*STAGE, 1, k, events=[object()]) for k in f.ledger]  # type: ignore[list-item]
         given: Any = {STAGE: SimpleNamespace(events=(1,))}, SimpleNamespace(root="run")
         truth, spec = {"persons": {"f": f.truth}}, SimpleNamespace()

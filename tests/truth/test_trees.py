@@ -12,7 +12,7 @@ import pytest
 
 from das.engine import Silent
 from das.errors import InputError
-from das.geography import aian
+from das.geography import optimized
 from das.spec import RunSpec, parse
 from das.spec.notes import notes
 from das.stages import Stages
@@ -99,7 +99,7 @@ def test_a_total_of_a_block_group_that_is_in_several_units_is_not_stated_of_each
     all says of none of these what it is, and their noisy totals tell neighbors apart that agree on
     it."""
     data = worlds.data("three thousand")
-    monkeypatch.setattr(aian, "branches", lambda area, code: np.zeros(len(code), dtype=bool))
+    monkeypatch.setattr(optimized, "branches", lambda area, code: np.zeros(len(code), dtype=bool))
     whole = prepared(spec_of("geography.spine=tabulation", "constraints.total=Block_Group"), data)
     assert [c.level for c in whole.constraints["persons"] if c.sign == "="] == ["Block_Group"]
     tracts = prepared(

@@ -18,9 +18,9 @@ import pyarrow.dataset as ds
 
 from das.errors import InputError, ReleaseError, SpecError
 from das.files.parquet import checked, is_marked, readable
-from das.model.grouping import TOTAL, Grouping
-from das.model.labels import BESIDE, ENGLISH
+from das.model.names import BESIDE, ENGLISH
 from das.model.not_private import CELL, COLUMN
+from das.model.query import TOTAL, Grouping
 from das.model.schema import Schema
 from das.model.schemas import SCHEMAS
 from das.model.spelling import named, product

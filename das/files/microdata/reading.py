@@ -18,17 +18,22 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import csv_text, numbers
-from das.files.microdata.layout import MicrodataLayout, layout, tails
-from das.files.microdata.writing import BATCH, RECORDS, MicrodataPart
+from das.files import csv_text
+from das.files.microdata.writing import (
+    BATCH,
+    RECORDS,
+    MicrodataLayout,
+    MicrodataPart,
+    layout,
+    tails,
+)
 from das.files.parquet import DAMAGE
-from das.model.codes import Codes, encoded, of_characters
+from das.model.columns import SERIAL, CodedColumn, MicrodataForm
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
-from das.model.microdata_form import SERIAL, CodedColumn, MicrodataForm
+from das.model.names import Codes, encoded, of_characters
 from das.model.not_private import CELL, COLUMN, WARNING
 from das.model.schema import Schema
-from das.model.universe import Universe
+from das.model.universe import PERSONS, Universe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,7 +209,7 @@ def coded(batch: pa.RecordBatch, name: str, where: str) -> tuple[list[str], NDAr
         column = pc.dictionary_encode(column)
     if not pa.types.is_string(column.dictionary.type):
         raise InputError(f"{name} holds {column.dictionary.type}, not text", where=where)
-    return column.dictionary.to_pylist(), numbers.integers(column.indices)
+    return column.dictionary.to_pylist(), csv_text.integers(column.indices)
 
 
 def cells_of(
@@ -291,7 +296,7 @@ def _entries(batch: pa.RecordBatch, column: CodedColumn, where: str) -> NDArray[
 
 
 def _runs_on(serial: pa.Array, start: int) -> bool:
-    return bool(np.array_equal(numbers.array(serial, -1), np.arange(start, start + len(serial))))
+    return bool(np.array_equal(csv_text.array(serial, -1), np.arange(start, start + len(serial))))
 
 
 class _Units:

@@ -7,7 +7,7 @@ seeded run is marked in the metadata of the parts and in a ``#`` line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -21,16 +21,64 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import atomic, csv_text, numbers
+from das.files import atomic, csv_text
 from das.files import codes as texts
-from das.files.hashing import HashingWriter
-from das.files.microdata.layout import MicrodataLayout, layout, tails
+from das.files.atomic import HashingWriter
 from das.microdata import expand, slices
-from das.model.codes import Codes, encoded, of_characters
+from das.model.columns import BUILD, SERIAL, WHOLE, CodedColumn, MicrodataForm
 from das.model.histogram import Histogram
-from das.model.microdata_form import SERIAL, MicrodataForm
+from das.model.names import Codes, characters, encoded, of_characters
 from das.model.not_private import CELL, COLUMN, WARNING, Private
 from das.model.universe import Universe
+
+# Which columns the microdata file of a universe has over the places of a release.
+
+
+@dataclass(frozen=True)
+class MicrodataLayout:
+    """The columns of one file. ``order`` is the header.
+
+    ``geography`` gives name and width of each part of a block's code, taken from its right end. Or
+    it is the single part ``geocode`` of any width (0)."""
+
+    title: str
+    geography: tuple[tuple[str, int], ...]
+    constants: Mapping[str, str]
+    columns: tuple[CodedColumn, ...]
+    order: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Characters of a block's code that the file holds, 0 for all of them."""
+        return sum(width for _, width in self.geography)
+
+
+def layout(form: MicrodataForm, codes: Codes, build: str) -> MicrodataLayout:
+    """The layout where the lowest level has the units ``codes``.
+
+    The block columns of the redistricting or 1940 file are used if every code ends in a block code
+    of that file: 16, and exactly 10, digits. Otherwise one column ``geocode`` holds the whole
+    code."""
+    geography = form.geography if _fits(codes, form) else WHOLE
+    order = (*form.before, *(name for name, _ in geography), *form.after)
+    named = {BUILD: build} if BUILD in order else {}
+    return MicrodataLayout(form.title, geography, named | dict(form.constants), form.columns, order)
+
+
+def _fits(codes: Codes, form: MicrodataForm) -> bool:
+    width = sum(w for _, w in form.geography)
+    length = np.strings.str_len(codes)
+    if not len(codes) or (length < width).any() or (form.sole and (length > width).any()):
+        return False
+    tail = tails(codes, width)
+    return bool(((tail >= ord("0")) & (tail <= ord("9"))).all())
+
+
+def tails(codes: Codes, width: int) -> NDArray[np.uint8]:
+    """The last ``width`` bytes of each code, ``(units, width)``."""
+    at = np.strings.str_len(codes)[:, None] - width + np.arange(width)
+    return np.take_along_axis(characters(codes), at, axis=1)
+
 
 #: Records of one row group, and row groups of one file.
 BATCH = 1 << 20
@@ -303,7 +351,7 @@ def _table(
 ) -> pa.Table:
     rows = len(unit)
     columns: dict[str, Any] = {
-        SERIAL: numbers.column(np.arange(serial, serial + rows, dtype=np.int32))
+        SERIAL: csv_text.column(np.arange(serial, serial + rows, dtype=np.int32))
     }
     columns |= places.columns(unit)
     for name, value in plan.constants.items():
@@ -314,7 +362,7 @@ def _table(
 
 
 def _coded(index: NDArray[np.int64], values: pa.Array) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(numbers.column(index.astype(np.int32)), values)
+    return pa.DictionaryArray.from_arrays(csv_text.column(index.astype(np.int32)), values)
 
 
 class _Parts:

@@ -15,7 +15,7 @@ from das.errors import InputError
 from das.files import codes as texts
 from das.files.readers.source import DelimitedFormat, batches, members
 from das.model.areas import Areas
-from das.model.codes import Codes
+from das.model.names import Codes
 from das.model.spelling import named
 from das.model.spine import Spine
 

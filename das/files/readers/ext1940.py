@@ -40,13 +40,12 @@ from numpy.typing import NDArray
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.readers.source import Member, Stream, members, sources
-from das.model.codes import of_characters
 from das.model.confidential import Confidential
+from das.model.names import of_characters, state_names
 from das.model.records import Blocks, Extract, Records
 from das.model.redistricting import E2E_1940
 from das.model.schema import Schema
 from das.model.source import Source
-from das.model.states import state_names
 
 Ints = NDArray[np.int64]
 

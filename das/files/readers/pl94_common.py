@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files import codes as texts
-from das.files import numbers
+from das.files import csv_text
 from das.files.readers.pl94_header import AGAIN, Header
 from das.files.readers.source import DelimitedFormat, Member, batches
 
@@ -195,7 +195,7 @@ def segment(
             ("CIFSN", f"{number:02d}"),
         ):
             check_id(member, start, name, batch.column(name), expected)
-        record = numbers.array(batch.column("LOGRECNO"))[: max(0, total - start)]
+        record = csv_text.array(batch.column("LOGRECNO"))[: max(0, total - start)]
         if (wrong := record != header.logrecno[start:stop]).any():
             bad = int(np.flatnonzero(wrong)[0])
             raise InputError(
@@ -205,7 +205,7 @@ def segment(
             )
         lo, hi = np.searchsorted(header.line, [start, stop])
         for i, name in enumerate(wanted):
-            out[i, lo:hi] = numbers.array(batch.column(name))[header.line[lo:hi] - start]
+            out[i, lo:hi] = csv_text.array(batch.column(name))[header.line[lo:hi] - start]
         start = stop
         progress.advance(len(batch))
     if start != total:

@@ -17,9 +17,9 @@ from das.engine.progress import SILENT, Progress
 from das.files.readers import pl94_records, ppmf_persons
 from das.files.readers.source import sources
 from das.model.confidential import Confidential
+from das.model.names import state_names
 from das.model.records import Blocks, Extract, Records
 from das.model.schema import Schema
-from das.model.states import state_names
 
 
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:

@@ -12,14 +12,14 @@ import numpy as np
 
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
-from das.files.readers import pl94_2010_files, pl94_2020_files, pl94_header
+from das.files.readers import pl94_2010, pl94_2020, pl94_header
 from das.files.readers import pl94_common as pl94
-from das.files.readers.pl94_fields import geography
+from das.files.readers.pl94_records import geography
 from das.files.readers.source import Member, by_state
-from das.model.counts_by_block import CountsByBlock
+from das.model.source import CountsByBlock
 
 _2010 = "2010.pl"
-_NAMES = f"{pl94_2020_files.NAMES}; or of 2010 {pl94_2010_files.NAMES}"
+_NAMES = f"{pl94_2020.NAMES}; or of 2010 {pl94_2010.NAMES}"
 
 
 def read(paths: Sequence[Path], *, progress: Progress = SILENT) -> CountsByBlock:
@@ -29,10 +29,10 @@ def read(paths: Sequence[Path], *, progress: Progress = SILENT) -> CountsByBlock
         InputError: there are no such files, one is missing, or they do not agree with each other.
     """
     try:
-        groups = by_state(paths, pl94_2020_files.PATTERN, _NAMES)
+        groups = by_state(paths, pl94_2020.PATTERN, _NAMES)
     except InputError as error:
         try:
-            groups = by_state(paths, pl94_2010_files.PATTERN, _NAMES)
+            groups = by_state(paths, pl94_2010.PATTERN, _NAMES)
         except InputError:
             raise error from None
     return CountsByBlock.joined(
@@ -42,7 +42,7 @@ def read(paths: Sequence[Path], *, progress: Progress = SILENT) -> CountsByBlock
 
 def _state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> CountsByBlock:
     old = any(part.endswith(_2010) for part in parts)
-    end, layout = (_2010, pl94_2010_files) if old else ("", pl94_2020_files)
+    end, layout = (_2010, pl94_2010) if old else ("", pl94_2020)
     needed = [f"{part}{end}" for part in ("geo", *(f"{n:05d}" for n in layout.SEGMENTS))]
     if lost := [part for part in needed if part not in parts]:
         raise InputError(
@@ -53,9 +53,7 @@ def _state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> Coun
     progress.stage(f"read {stusab}: header", None)
     geo = parts[needed[0]]
     header = (
-        pl94_2010_files.read_header(geo, "PLST", stusab)
-        if old
-        else pl94_2020_files.read_header(geo, stusab)
+        pl94_2010.read_header(geo, "PLST", stusab) if old else pl94_2020.read_header(geo, stusab)
     )
     found = pl94_header.places(header)
     progress.stage(f"read {stusab}", len(layout.SEGMENTS) * len(header.logrecno))

@@ -1,7 +1,7 @@
 """Areas off the spine as a Parquet file: those of a release, or those that an evaluation was given.
 
 One row for each unit of each area: ``kind``, ``area`` (its code), ``name``, ``geocode`` (of the
-lowest level). Rows stand by kind, and in it by subtree (:mod:`das.files.release.cut`): an area may
+lowest level). Rows stand by kind, and in it by subtree (:mod:`das.files.release.spine`): an area may
 be in several."""
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
 from das.files import codes as texts
-from das.files import numbers, parquet
-from das.files.release import cut
+from das.files import csv_text, parquet
+from das.files.release import spine as cut
 from das.model.areas import Areas
-from das.model.codes import Codes, encoded
+from das.model.names import Codes, encoded
 from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
@@ -40,7 +40,7 @@ def write(
     private: Private = True,
 ) -> None:
     """Write the areas of the units of ``spine``; without ``subtrees``, in one piece."""
-    cut.write(
+    cut.write_cut(
         path,
         SCHEMA,
         _tables(kinds, spine, subtrees or Subtrees.none(spine)),
@@ -103,7 +103,7 @@ def _read(
                 remedy=REMEDY,
             )
         if there.any():
-            found.setdefault(kind, _Kind()).add(rows.filter(numbers.mask(there)), unit[there])
+            found.setdefault(kind, _Kind()).add(rows.filter(csv_text.mask(there)), unit[there])
     try:
         return tuple(rows.areas(kind.decode()) for kind, rows in found.items())
     except InputError as error:
@@ -126,10 +126,10 @@ class _Kind:
 
     def add(self, rows: pa.Table, unit: NDArray[np.int64]) -> None:
         codes = rows["area"].combine_chunks().dictionary_encode()
-        number = numbers.integers(codes.indices)
+        number = csv_text.integers(codes.indices)
         _, first = np.unique(number, return_index=True)
         self.codes.append(texts.codes(codes.dictionary))
-        self.names.append(texts.texts(rows["name"].take(numbers.column(first))))
+        self.names.append(texts.texts(rows["name"].take(csv_text.column(first))))
         self.area.append(number + self.known)
         self.unit.append(unit)
         self.known += len(first)

@@ -20,16 +20,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
-from das.files import atomic, numbers, parquet
+from das.files import atomic, csv_text, parquet
 from das.files import codes as texts
 from das.files.measurements.nmf import describe
 from das.files.parquet import LOST, marked
-from das.model.codes import Codes
-from das.model.kinds import kind_of
+from das.model.names import Codes
 from das.model.not_private import Private
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
+from das.model.universe import kind_of
 
 Array = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ def _lists(values: NDArray[np.floating]) -> pa.ListArray:
     n, width = values.shape
     offsets = np.arange(n + 1, dtype=np.int64) * width
     return pa.ListArray.from_arrays(
-        numbers.column(offsets.astype(np.int32)), numbers.column(values.ravel())
+        csv_text.column(offsets.astype(np.int32)), csv_text.column(values.ravel())
     )
 
 
@@ -193,7 +193,7 @@ class _Part:
             len(self.unit),
         )
         value, error = (
-            numbers.array(table[c].combine_chunks().flatten()) for c in ("value", "standard_error")
+            csv_text.array(table[c].combine_chunks().flatten()) for c in ("value", "standard_error")
         )
         same = np.array_equal(texts.codes(table["geocode"]), self.codes)
         if not same or len({len(value), len(error), len(value) // units * units}) > 1:

@@ -34,8 +34,8 @@ from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
 from das.files.release.tables import GEOID, marks
-from das.model.codes import Codes, encoded
 from das.model.frozen import Frozen
+from das.model.names import Codes, encoded
 from das.model.not_private import Private
 from das.model.spine import places
 from das.replicates import BASES, NOT_COVERED, ReplicateErrors, ReplicateInterval

@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
 from das.files import codes as texts
-from das.files import numbers
-from das.files.release import cut
+from das.files import csv_text
+from das.files.release import spine as cut
 from das.files.release import spine as spine_file
-from das.model import chains
-from das.model.codes import encoded
+from das.model import tabulation
 from das.model.measured_spine import MeasuredSpine, MeasuredUpperTree
+from das.model.names import encoded
 from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
@@ -69,7 +69,7 @@ def write(
         )
         return _classes(names, depth, ends[depth][a:b], tree.shares), texts.column(codes)
 
-    cut.write(
+    cut.write_cut(
         path,
         SCHEMA,
         spine_file.tables(tree.spine, subtrees.level, home, SCHEMA, beside),
@@ -169,7 +169,7 @@ class _TreeRows:
             for level, rows in spine_file.by_level(path, (*spine_file.COLUMNS, *COLUMNS), groups):
                 kinds = rows["measured_with"].combine_chunks().dictionary_encode()
                 classes.setdefault(level, []).append(
-                    (kinds.dictionary.to_pylist(), numbers.array(kinds.indices))
+                    (kinds.dictionary.to_pylist(), csv_text.array(kinds.indices))
                 )
                 if level == published.levels[-1]:
                     places.append(published.find(level, texts.codes(rows["place"])))
@@ -177,7 +177,7 @@ class _TreeRows:
 
         levels = spine_file.collected(path, through())
         shares = not any(
-            chains.MEASURED in kinds for pieces in classes.values() for kinds, _ in pieces
+            tabulation.MEASURED in kinds for pieces in classes.values() for kinds, _ in pieces
         )
         return _TreeRows(levels, classes, places, shares)
 
@@ -186,8 +186,8 @@ class _TreeRows:
         out = []
         for level, pieces in self.classes.items():
             depth = levels.index(level)
-            known = {chains.name(levels, depth, end): end for end in range(depth, len(levels))}
-            known |= {chains.MEASURED: depth, chains.UNMEASURED: -1}
+            known = {tabulation.name(levels, depth, end): end for end in range(depth, len(levels))}
+            known |= {tabulation.MEASURED: depth, tabulation.UNMEASURED: -1}
             if odd := sorted({k for kinds, _ in pieces for k in kinds} - known.keys()):
                 raise ReleaseError(
                     f"{level} has no class {odd[0]!r}", where=path, remedy=spine_file.REMEDY
@@ -232,7 +232,7 @@ def _strange(path: Path) -> ReleaseError:
 def _classes(levels: Sequence[str], depth: int, last: NDArray[np.int8], shares: bool) -> pa.Array:
     """The names of the classes of some units."""
     if not shares:
-        names = encoded([chains.MEASURED, chains.UNMEASURED])
+        names = encoded([tabulation.MEASURED, tabulation.UNMEASURED])
         return texts.column(names[(last != depth).astype(np.int64)])
-    kinds = [chains.name(levels, depth, end) for end in range(depth - 1, len(levels))]
+    kinds = [tabulation.name(levels, depth, end) for end in range(depth - 1, len(levels))]
     return texts.column(encoded(kinds)[np.maximum(last, depth - 1) - (depth - 1)])

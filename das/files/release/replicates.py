@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
-from das.files.release import cut
+from das.files.release import spine as cut
 from das.files.release.tables import GEOID
 from das.files.run import run_directory
-from das.model.codes import Codes
 from das.model.histogram import Histogram
+from das.model.names import Codes
 from das.model.not_private import CELL, COLUMN, Private
 from das.model.schema import Schema
 from das.model.spine import Spine, places

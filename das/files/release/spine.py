@@ -3,30 +3,167 @@ geocode), ``name`` and ``geoid`` (the Bureau's standard identifier), the last tw
 is none.
 
 Row groups are those of the upper tree, then level by level those of the subtrees
-(:mod:`das.files.release.cut`): each is read by itself, and the whole a row group at a time, without
+(:mod:`das.files.release.spine`): each is read by itself, and the whole a row group at a time, without
 an object for a place."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
+from das.files import atomic, csv_text, parquet
 from das.files import codes as texts
-from das.files import parquet
-from das.files.release import cut
-from das.model.codes import Codes, encoded
-from das.model.names import blank, geoids
+from das.model.names import Codes, blank, encoded, geoids
 from das.model.not_private import Private
 from das.model.spine import Spine, places
 from das.model.subtrees import Subtrees
+
+# Parquet files whose row groups end at the borders of subtrees, so that one subtree is read
+# without the others.
+#
+# The footer has an object ``das:shards``. Its ``level`` and ``starts`` say how the tree is cut
+# (:class:`das.model.subtrees.Subtrees`). Its ``groups`` is the number of the subtree of each row
+# group, 0 for the upper tree. To other readers of Parquet it is one table. A file without that object
+# is all upper tree.
+
+KEY = "das:shards"
+#: The most rows of a row group.
+ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """The row groups of a file by its footer; ``more`` is what some kinds of files add."""
+
+    subtrees: Subtrees
+    groups: tuple[int, ...]
+    rows: tuple[int, ...]
+    more: Mapping[str, Any]
+
+    def of(self, subtree: int) -> list[int]:
+        """The row groups of a subtree, or of the upper tree."""
+        return [g for g, home in enumerate(self.groups) if home == subtree]
+
+
+def write_cut(
+    path: Path,
+    schema: pa.Schema,
+    tables: Iterable[tuple[int, pa.Table]],
+    subtrees: Subtrees | None,
+    more: Mapping[str, Any] | None = None,
+    *,
+    private: Private,
+    **options: Any,
+) -> None:
+    """Each table, of a subtree, as row groups of its own."""
+    groups: list[int] = []
+    rows: list[int] = []
+    with (
+        atomic.file(path) as draft,
+        pq.ParquetWriter(
+            draft, parquet.marked(schema, private), compression="zstd", **options
+        ) as writer,
+    ):
+        for subtree, table in tables:
+            writer.write_table(table, row_group_size=max(1, len(table)))
+            groups.append(subtree)
+            rows.append(len(table))
+        if subtrees is not None and len(subtrees):
+            said = {
+                "level": subtrees.level,
+                "starts": subtrees.starts.tolist(),
+                "groups": groups,
+                "rows": rows,
+            }
+            writer.add_key_value_metadata({KEY: json.dumps(said | dict(more or {}))})
+
+
+def row_groups(path: Path) -> RowGroups | None:
+    """What the file says; nothing where it is not cut. Raises :class:`ReleaseError` where it is cut
+    otherwise.
+    """
+    meta = parquet.opened(path).metadata
+    text = (meta.metadata or {}).get(KEY.encode())
+    if text is None:
+        return None
+    try:
+        given = json.loads(text)
+        subtrees = Subtrees(given.pop("level"), np.array(given.pop("starts"), dtype=np.int64))
+        groups, rows = tuple(given.pop("groups")), tuple(given.pop("rows"))
+    except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
+        raise ReleaseError(
+            f"what it says of its subtrees is not readable ({error})",
+            where=path,
+            remedy=parquet.LOST,
+        ) from None
+    there = tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups))
+    if (
+        rows != there
+        or len(groups) != len(rows)
+        or not set(groups) <= set(range(len(subtrees) + 1))
+    ):
+        raise ReleaseError(
+            "its row groups are not those that it says", where=path, remedy=parquet.LOST
+        )
+    return RowGroups(subtrees, groups, rows, given)
+
+
+def runs(home: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Runs of equal values: each value, and where the run begins and ends."""
+    cuts = [0, *(np.flatnonzero(home[1:] != home[:-1]) + 1).tolist(), len(home)]
+    for a, b in pairwise(cuts if len(home) else []):
+        yield int(home[a]), a, b
+
+
+def pieces(home: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """The same, none longer than a row group."""
+    for subtree, a, b in runs(home):
+        for start in range(a, b, ROWS):
+            yield subtree, start, min(start + ROWS, b)
+
+
+def slices(
+    spine: Spine, level: str, home: NDArray[np.int64]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Row groups of a tree, level by level: subtree, depth, and the units ``start, stop``. ``home``
+    is the subtree of each unit of ``level``, ``(units,)``."""
+    below = spine.index(level) + 1
+    for depth, parent in enumerate(spine.parent):
+        home = home if depth < below else home[parent]
+        for subtree, start, stop in pieces(
+            np.zeros(len(parent), dtype=np.int64) if depth < below else home
+        ):
+            yield subtree, depth, start, stop
+
+
+def runs_of(name: str, tables: Iterable[pa.Table]) -> Iterator[tuple[bytes, pa.Table]]:
+    """The rows of tables, some at a time, all with the same text in the column ``name``: this, and
+    they.
+    """
+    for rows in tables:
+        start = 0
+        for text, size in zip(*same(rows[name]), strict=True):
+            yield text, rows.slice(start, size)
+            start += size
+
+
+def same(column: pa.ChunkedArray) -> tuple[Codes, NDArray[np.int64]]:
+    """Runs of equal texts: each text, and how long its run is."""
+    found = pc.run_end_encode(column.combine_chunks())
+    return texts.codes(found.values), np.diff(csv_text.integers(found.run_ends), prepend=0)
+
 
 REMEDY = parquet.LOST
 COLUMNS = ("level", "geocode", "parent", "name", "geoid")
@@ -44,7 +181,7 @@ def write(
     tree."""
     subtrees = subtrees or Subtrees.none(spine)
     home = np.repeat(np.arange(1, len(subtrees) + 1), np.diff(subtrees.starts))
-    cut.write(
+    write_cut(
         path,
         SCHEMA,
         tables(spine, subtrees.level, home),
@@ -67,7 +204,7 @@ def tables(
     ``beside`` takes a depth and the units ``start, stop``, and returns columns to add to the
     spine's."""
     standard = cache(spine.geoids)
-    for subtree, depth, a, b in cut.slices(spine, level, home):
+    for subtree, depth, a, b in slices(spine, level, home):
         name = spine.levels[depth]
         above = spine.codes[depth - 1][spine.parent[depth][a:b]] if depth else np.array([b""])
         places = (
@@ -95,33 +232,33 @@ def read(path: Path) -> Spine:
 
 def read_subtrees(path: Path) -> Subtrees:
     """How the file is cut; one that does not say so is all upper tree."""
-    said = cut.row_groups(path)
+    said = row_groups(path)
     return Subtrees.none(read(path)) if said is None else said.subtrees
 
 
 def read_sizes(path: Path) -> list[int]:
     """How many rows each subtree has."""
-    if (said := cut.row_groups(path)) is None:
+    if (said := row_groups(path)) is None:
         return []
     return [sum(said.rows[g] for g in said.of(i)) for i in range(1, len(said.subtrees) + 1)]
 
 
 def read_upper_tree(path: Path) -> Spine:
     """The levels down to that of the subtrees."""
-    return _upper_tree(path, cut.row_groups(path))
+    return _upper_tree(path, row_groups(path))
 
 
 def read_subtree(path: Path, subtree: int) -> Spine:
     """A subtree, from 1, with what is above it: only its row groups and those of the upper tree are
     read.
     """
-    if (said := cut.row_groups(path)) is None:
+    if (said := row_groups(path)) is None:
         raise ValueError("the spine is not cut: it is all upper tree")
     upper = said.subtrees.subtree(_upper_tree(path, said), subtree)
     return tree(path, collected(path, by_level(path, COLUMNS, said.of(subtree))), upper)
 
 
-def _upper_tree(path: Path, said: cut.RowGroups | None) -> Spine:
+def _upper_tree(path: Path, said: RowGroups | None) -> Spine:
     if said is None:
         return read(path)
     upper_tree, subtrees = (
@@ -142,7 +279,7 @@ def by_level(
     all of one level. ``name`` and ``geoid`` need not be there."""
     asked = {may: [n for n in names if (n in ("name", "geoid")) == may] for may in (False, True)}
     rows = parquet.batches(path, asked[False], groups, wanted=asked[True])
-    return ((level.decode(), some) for level, some in cut.runs_of("level", rows))
+    return ((level.decode(), some) for level, some in runs_of("level", rows))
 
 
 def collected(path: Path, rows: Iterable[tuple[str, pa.Table]]) -> dict[str, LevelRows]:
@@ -192,7 +329,7 @@ class LevelRows:
     def add(self, rows: pa.Table) -> None:
         self.units += len(rows)
         self.codes.append(texts.codes(rows["geocode"]))
-        parents, sizes = cut.same(rows["parent"])
+        parents, sizes = same(rows["parent"])
         self.parents.append(parents)
         self.sizes.append(sizes)
         if "name" in rows.column_names:

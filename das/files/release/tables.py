@@ -6,7 +6,9 @@ on an attribute that was assigned (:class:`das.tables.Table`); reading drops bot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
@@ -18,12 +20,12 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import atomic, csv_text, numbers
+from das.files import atomic, csv_text
 from das.files import codes as texts
-from das.files.hashing import HashingWriter
-from das.model.codes import Codes, encoded
+from das.files.atomic import HashingWriter
+from das.files.run.run_directory import read_json
 from das.model.histogram import Histogram
-from das.model.labels import NOT_COUNTED
+from das.model.names import NOT_COUNTED, Codes, encoded
 from das.model.not_private import CELL, COLUMN, Private
 from das.model.spine import Spine
 from das.tables import Table
@@ -139,7 +141,7 @@ def write_lines(
     for start in range(0, h.units, units):
         stop = min(start + units, h.units)
         values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
-        columns = [*(t[start:stop] for t in places.values()), *map(numbers.column, values)]
+        columns = [*(t[start:stop] for t in places.values()), *map(csv_text.column, values)]
         columns += [texts.repeated(cell, stop - start) for cell in mark.values()]
         csv_text.write_table(pa.table(columns, names=names), file, options)
 
@@ -175,3 +177,119 @@ def read(path: Path) -> TableValues:
     return TableValues(
         texts.codes(csv_text.read_column(table.column(GEOCODE))), tuple(header[1:]), values
     )
+
+
+# Which columns of places the tables of a level have: those that some of its units have something
+# in.
+
+
+@dataclass(frozen=True)
+class LineColumns:
+    """Names of columns, and how texts are written in them."""
+
+    columns: tuple[str, ...]
+    quotes: Literal["needed", "none"]
+
+    @staticmethod
+    def of(spine: Spine, level: str) -> LineColumns:
+        found = identifiers(spine, level)
+        return LineColumns((GEOCODE, *found), quoting(map(texts.column, found.values())))
+
+    def union(self, other: LineColumns) -> LineColumns:
+        """Those of units of both."""
+        columns = tuple(c for c in (GEOCODE, GEOID, NAME) if c in {*self.columns, *other.columns})
+        return LineColumns(columns, "needed" if "needed" in (self.quotes, other.quotes) else "none")
+
+    @staticmethod
+    def read(path: Path, level: str) -> LineColumns:
+        found = read_json(path)[level]
+        return LineColumns(tuple(found["columns"]), found["quotes"])
+
+    def of_units(self, spine: Spine, level: str) -> dict[str, pa.StringArray]:
+        """The columns for all units of a level."""
+        every = {
+            GEOCODE: spine.codes[spine.index(level)],
+            GEOID: spine.geoids(level),
+            NAME: encoded(spine.names[spine.index(level)]),
+        }
+        return {column: texts.column(every[column]) for column in self.columns}
+
+
+def write_columns(
+    path: Path,
+    table: Table,
+    spine: Spine,
+    level: str,
+    columns: LineColumns,
+    h: Histogram,
+    private: Private,
+) -> None:
+    """The lines of some units of a level, without the header."""
+    with atomic.file(path) as draft, draft.open("wb") as file:
+        write_lines(
+            file, table, columns.of_units(spine, level), h, quotes=columns.quotes, private=private
+        )
+
+
+def join(
+    path: Path, table: Table, columns: LineColumns, private: Private, parts: Iterable[Path]
+) -> None:
+    """Join ``parts``, the lines of one level, into a table."""
+    with atomic.file(path) as draft, draft.open("wb") as file:
+        file.write(header(table, columns.columns, private))
+        for part in parts:
+            with part.open("rb") as stream:
+                shutil.copyfileobj(stream, file, 1 << 20)
+
+
+# Lines of published tables by name, from a folder of ``<Table>_<Level>.csv``, ours or another
+# publisher's. Its first column has the codes of places (``GEOCODE``). A column for each line is named
+# ``P0170003`` or ``P17_003N``; as a value its name is ``P17:3``.
+
+_OURS = re.compile(r"(P|H|PCT|HCT|PCO)(\d{3})(\d{4})")
+_BUREAUS = re.compile(r"(P|H|PCT|HCT|PCO)(\d+)_(\d{3})N")
+#: Levels in this order, the lowest first; others follow by name.
+_ORDER = ("Block", "Block_Group", "Tract", "County", "State", "US")
+
+
+def levels(folder: Path, wanted: Collection[str]) -> Sequence[str]:
+    """The levels at which a folder has some of the ``wanted`` tables, the lowest first."""
+    if not folder.is_dir():
+        return ()
+    parts = [path.stem.partition("_") for path in folder.glob("*_*.csv")]
+    found = {level for name, _, level in parts if name in wanted}
+    return [*(level for level in _ORDER if level in found), *sorted(found - set(_ORDER))]
+
+
+def lines(folder: Path, level: str, wanted: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """Each line of the ``wanted`` tables that are there, ``(places,)``, in the order of the codes.
+    Raises :class:`InputError` for damaged files, and tables of different places."""
+    out: dict[str, NDArray[np.int64]] = {}
+    first: tuple[str, list[bytes]] | None = None
+    for table in wanted:
+        path = folder / f"{table}_{level}.csv"
+        if not path.is_file():
+            continue
+        found = read(path)
+        order = np.argsort(found.codes, kind="stable")
+        codes = found.codes[order].tolist()
+        if first is not None and codes != first[1]:
+            raise InputError(
+                f"has other places than {first[0]}",
+                where=path,
+                remedy="give tables of the same places",
+            )
+        first = first or (path.name, codes)
+        for column, values in zip(found.columns, found.values.T, strict=True):
+            if name := line_name(column):
+                out[name] = values[order]
+    return out
+
+
+def line_name(column: str) -> str | None:
+    """
+    >>> line_name("P0170003"), line_name("H9_008N"), line_name("NAME")
+    ('P17:3', 'H9:8', None)
+    """
+    found = _OURS.fullmatch(column) or _BUREAUS.fullmatch(column)
+    return f"{found[1]}{int(found[2])}:{int(found[3])}" if found else None

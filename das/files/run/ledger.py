@@ -36,7 +36,7 @@ from typing import Any
 from das.accounting.document import INTERVALS_LIST, NAME, PAGE, SIGNATURE
 from das.errors import PrivacyError, ReleaseError
 from das.files import atomic
-from das.files.listing import files_below
+from das.files.atomic import files_below
 from das.files.run.run_directory import file_digest
 from das.model.budget import ALL
 from das.model.ledger import Event

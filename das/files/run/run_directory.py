@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,10 +14,9 @@ from urllib.parse import quote
 
 from das.errors import ReleaseError, SpecError, UserError
 from das.files import atomic
-from das.files.hashing import file_digest
-from das.files.listing import files_below
+from das.files.atomic import file_digest, files_below
 from das.files.release.plain import refuse_pipes, refuse_special
-from das.model.kinds import PERSONS, kind_of
+from das.model.universe import PERSONS, kind_of
 
 #: What is in the folder of a sweep.
 SWEEP = ("runs", "sweep.html", "privacy.json")
@@ -398,3 +397,33 @@ def tree_digests(folder: Path) -> dict[str, str]:
     """
     names = (name for name in files_below(folder) if name != "manifest.json")
     return {name: file_digest(folder / name) for name in names}
+
+
+# The input of a resumed run: what exists of it must be what the run began with.
+
+
+def check_inputs(directory: RunDirectory, paths: Sequence[Path]) -> None:
+    """Nothing of the input is read again: what was counted lies in the folder of the run. But
+    who names ``paths`` means these: every file that was read must be there, as it was.
+
+    Raises :class:`UserError`."""
+    if not paths:
+        return
+    known = [(s["name"], s["sha256"]) for s in read_json(directory.inputs)["inputs"]]
+    names = {name for name, _ in known}
+    there = {(f.name, file_digest(f)) for f in _files(paths) if f.name in names}
+    if lost := [name for name, sha256 in known if (name, sha256) not in there]:
+        raise UserError(
+            f"the input is not the one that this run began with: {lost[0]} is not there as it was",
+            where=directory.root,
+            remedy="resume with the inputs that the run began with, or start another run in a"
+            " new folder",
+        )
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from (f for f in path.rglob("*") if f.is_file())
+        elif path.is_file():
+            yield path

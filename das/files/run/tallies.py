@@ -9,7 +9,7 @@ own, or code. The same value always gives the same bytes."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
-from das.files import atomic
+from das.files import atomic, rows_csv
+from das.model.error_rows import ErrorRow
+from das.model.not_private import Private
 
 T = TypeVar("T")
 _VALUE = "value"
@@ -89,3 +91,20 @@ def _hints(kind: type) -> tuple[Any, ...]:
     """The types of the fields of a frozen value, in order."""
     hints = get_type_hints(kind)
     return tuple(hints[f.name] for f in fields(kind))
+
+
+# ``errors.csv``: the rows of the evaluation.
+
+
+def write_errors(path: Path, rows: Sequence[ErrorRow], *, private: Private = True) -> Path:
+    """Write all rows under a temporary name, then give the true one. Numbers keep all their
+    digits.
+    """
+    return rows_csv.write_rows(path, ErrorRow, rows, private=private)
+
+
+def read_errors(path: Path) -> list[ErrorRow]:
+    """Read the rows back. Raises :class:`InputError` with the line where a file is not one of
+    errors.
+    """
+    return rows_csv.read_rows(path, ErrorRow, "errors")

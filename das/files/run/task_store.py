@@ -30,7 +30,7 @@ from das.engine.tasks import Answer, Fault, Task
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.files import atomic
 from das.files.machine import peak
-from das.files.run.run_directory import create_private, read_json
+from das.files.run.run_directory import create_private, file_digest, read_json
 
 
 @dataclass(frozen=True)
@@ -352,3 +352,28 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
+
+
+# What a task has made, in its answer: files by their path in the run, with their SHA-256.
+#
+# So a resumed run knows whether the files in the task store still exist: a file that was cut short,
+# or lost with a disk, is made again.
+
+MADE = "made"  #: the key of an answer
+
+
+def of(root: Path, paths: Iterable[Path]) -> dict[str, dict[str, str]]:
+    """For an answer: files, and all files in folders, of the run in ``root``."""
+    files = (
+        p
+        for path in paths
+        for p in ([path] if path.is_file() else sorted(path.rglob("*")))
+        if p.is_file()
+    )
+    return {MADE: {p.relative_to(root).as_posix(): file_digest(p) for p in files}}
+
+
+def is_whole(root: Path, answer: Answer) -> bool:
+    """Whether all is there that it says was made."""
+    files = ((root / path, sha256) for path, sha256 in answer.get(MADE, {}).items())
+    return all(path.is_file() and file_digest(path) == sha256 for path, sha256 in files)

@@ -30,7 +30,7 @@ from das.files.simulators.people import (
     spread,
     state_sizes,
 )
-from das.model.states import State
+from das.model.names import State
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

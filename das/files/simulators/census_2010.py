@@ -26,13 +26,16 @@ from das.files.simulators.people import (
     Ints,
     Population,
     SimulatedBlocks,
+    delimited,
     draw_places,
     draw_population,
     generator,
+    home_cells,
+    origin_cells,
+    quarters_cells,
     state_sizes,
 )
-from das.files.simulators.tables import delimited, home_cells, origin_cells, quarters_cells
-from das.model.states import State
+from das.model.names import State
 
 PERSONS_PER_BLOCK = 42  #: over all blocks, empty ones too, as in Rhode Island
 

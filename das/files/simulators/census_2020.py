@@ -22,12 +22,18 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from das.files import atomic
-from das.files.readers.pl94_2020_files import FIELDS, POSITIONS
+from das.files.readers.pl94_2020 import FIELDS, POSITIONS
 from das.files.simulators.header import SummaryLevel, codes_of, degrees, levels, names
 from das.files.simulators.nation_people import CELLS, SparsePopulation
-from das.files.simulators.people import Ints, SimulatedBlocks
-from das.files.simulators.tables import delimited, home_cells, origin_cells, quarters_cells
-from das.model.states import REGION_OF_DIVISION, State
+from das.files.simulators.people import (
+    Ints,
+    SimulatedBlocks,
+    delimited,
+    home_cells,
+    origin_cells,
+    quarters_cells,
+)
+from das.model.names import REGION_OF_DIVISION, State
 
 ROWS = 1 << 14  #: records written at a time
 #: Position (from 1) of the header's fields that are filled, except those that the reader reads.

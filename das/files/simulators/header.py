@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from das.files.readers.source import letters, points
 from das.files.simulators.people import Ints, SimulatedBlocks
-from das.model.states import REGION_OF_DIVISION, State
+from das.model.names import REGION_OF_DIVISION, State
 
 Bytes = NDArray[np.uint8]
 

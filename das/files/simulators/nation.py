@@ -20,11 +20,10 @@ from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.simulators.census_2010 import writing
 from das.files.simulators.census_2020 import SimulatedState, write_state
-from das.files.simulators.nation_people import draw_people
-from das.files.simulators.nation_places import draw_state
+from das.files.simulators.nation_people import draw_people, draw_state
 from das.files.simulators.people import generator
 from das.files.simulators.totals import chosen, totals
-from das.model.states import State
+from das.model.names import State
 
 VERSION = 1  #: of what the files hold
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from das.errors import InputError
 from das.files.simulators.people import Floats, Ints
-from das.model.states import STATES, State
+from das.model.names import STATES, State
 
 #: Columns of ``counties_2020.csv``: the six races, each alone.
 RACES = ["white", "black", "aian", "asian", "nhpi", "other"]

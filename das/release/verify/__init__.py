@@ -7,7 +7,6 @@ the ledger's lines against their sums and against ``ledger.jsonl`` (``budget_boo
 digests (``sealed``). What a reader must take on trust is what no file can show: that the noise was
 drawn as stated, and from the source that is named."""
 
-from das.release.verify.spending import drawn
-from das.release.verify.whole import check, statement, verified
+from das.release.verify.whole import check, drawn, statement, verified
 
 __all__ = ["check", "drawn", "statement", "verified"]

@@ -12,15 +12,15 @@ import numpy as np
 
 from das.accounting.document import ALTERED, NAME, ForeignLine, Line
 from das.errors import ReleaseError
-from das.files.listing import files_below
-from das.files.measurements.nmf_file import odd_columns
+from das.files.atomic import files_below
+from das.files.measurements.nmf import odd_columns
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.run import run_directory
 from das.model.budget import ALL
 from das.model.measured_spine import MeasuredSpine
-from das.model.mechanism import Mechanism
+from das.model.mechanisms import Mechanism
 from das.model.universe import Universe
-from das.release.verify.places import trees_of
+from das.release.verify.sealed import trees_of
 
 
 def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | ForeignLine]) -> None:

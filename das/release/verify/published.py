@@ -3,7 +3,7 @@
 The microdata are counted again; in every unit they meet what is published exactly, and no
 structural zero is violated. From these counts every table is written again, and must be the file,
 byte for byte. That they follow from the measurements is another question, which estimating again
-answers (:mod:`das.jobs.recomputing`)."""
+answers (:mod:`das.runs.recomputing`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease, published_known
-from das.release.wording import Wording
+from das.release.seal import Wording
 from das.tables import Table
 
 TABLES, MICRODATA = "tables", "microdata"

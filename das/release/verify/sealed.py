@@ -4,19 +4,141 @@ gives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from pathlib import Path
+
+import numpy as np
 
 from das.accounting.codec import identity, own_digest
 from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE, Stated, Statement
 from das.errors import DasError, ReleaseError, UserError
-from das.files.parquet import LOST
+from das.files.json_lines import RecordKey, line_of
+from das.files.measurements import nmf_reader
+from das.files.parquet import LOST, opened
+from das.files.release import measured_spine as tree_file
 from das.files.release import replicates
+from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
 from das.files.release.plain import require_plain
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS, LedgerFile, digests, measured_files
-from das.release.verify.place import place
+from das.model.measured_spine import MeasuredSpine
+from das.model.names import text
+from das.release import dictionary
+from das.release.seal import Wording, page
+
+# Which files accompany the measurements of a release whose units are those of trees.
+
+
+def check_layout(release: Path, universes: Iterable[str], levels: Iterable[str]) -> None:
+    """Check that the folders hold only measurements of the levels, and the trees only their own
+    columns. Content that nothing reads would not be verified."""
+    trees: dict[Path, tuple[str, ...]] = {release / "spine.parquet": spine_file.COLUMNS}
+    known = {*(f"{level}.parquet" for level in levels), tree_file.NAME, nmf_reader.NAME}
+    for universe in universes:
+        root = run_directory.nmf_folder(release, universe)
+        if odd := [name for name in run_directory.entries(root) if name not in known]:
+            raise ReleaseError(f"{odd[0]} is not of a level", where=root, remedy=ALTERED)
+        if (root / tree_file.NAME).is_file():
+            trees[root / tree_file.NAME] = (*spine_file.COLUMNS, *tree_file.COLUMNS)
+        if (root / nmf_reader.NAME).is_file():
+            trees[root / nmf_reader.NAME] = nmf_reader.COLUMNS
+    for path, columns in trees.items():
+        if odd := [name for name in opened(path).schema_arrow.names if name not in columns]:
+            raise ReleaseError(
+                f"it has a column {odd[0]!r}, which none has", where=path, remedy=ALTERED
+            )
+
+
+# Where in ``privacy.json`` a fault is.
+
+
+def place(path: Path, at: tuple[RecordKey, ...]) -> str:
+    """File and line of a value."""
+    return f"{path}, line {line_of(run_directory.read_text(path, 'privacy statement'), at)}"
+
+
+# The trees that the universes of a release were measured over.
+
+
+def trees_of(release: Path, universes: Iterable[str]) -> dict[str, MeasuredSpine]:
+    """The tree that each universe was measured over: the release's spine, or the universe's own,
+    stored with the measurements.
+    """
+    spine = spine_file.read(release / "spine.parquet")
+    return {
+        u: tree_file.read(run_directory.nmf_folder(release, u) / tree_file.NAME, spine)
+        for u in universes
+    }
+
+
+def check_places(trees: Mapping[str, MeasuredSpine], release: Path) -> None:
+    """The code of a lowest unit of a tree of its own ends with that of the place that it is
+    (:mod:`das.geography.geocodes`).
+    """
+    published = spine_file.read(release / "spine.parquet")
+    for universe, tree in trees.items():
+        place = published.codes[-1][tree.place]
+        if not tree.is_published and len(
+            odd := np.flatnonzero(~np.strings.endswith(tree.spine.codes[-1], place))
+        ):
+            raise ReleaseError(
+                f"{tree.spine.code(tree.spine.levels[-1], int(odd[0]))} is said to be"
+                f" {text(place[odd])[0]}",
+                where=run_directory.nmf_folder(release, universe) / tree_file.NAME,
+                remedy=ALTERED,
+            )
+
+
+# What software writes, written again and compared with the release: pages, the dictionary, and the
+# sentences of a statement.
+#
+# Their text depends on the version that wrote it, which the statement names and which anybody can
+# alter. So they are always written again: where they are the same, no version matters. Where they
+# differ and the version named is the one at work, the release is altered. Where another is named
+# nobody can tell, and it is refused, unless the reader says that another version may have written it
+# (``other_version``): then what was left out is said.
+
+
+def check_page(release: Path, wording: Wording, name: str) -> None:
+    """The page of a release called ``name``, written again."""
+    if page(wording.said, name) != run_directory.read_text(release / PAGE, "page"):
+        wording.differs("is not the page of this statement, written again", release / PAGE)
+
+
+def check_says(release: Path, wording: Wording, again: Statement) -> None:
+    """Sentence by sentence ``what_this_means``."""
+    for one, other in zip_longest(again.says, wording.said.says):
+        if one == other:
+            continue
+        if one is not None and one not in wording.said.says:
+            what = f"it does not say: {one}"
+        elif other is not None and other not in again.says:
+            what = f"it says what does not follow from the release: {other}"
+        else:
+            what = f"it says twice, or in another place: {other or one}"
+        wording.differs(what, release / NAME, "what_this_means")
+        return
+
+
+def check_dictionary(release: Path, wording: Wording, again: str) -> None:
+    """Line by line what the specification gives. Before anything is post-processed there is
+    none.
+    """
+    path = release / dictionary.NAME
+    if not path.exists():
+        return
+    said = run_directory.read_text(path, "data dictionary")
+    for i, (one, other) in enumerate(zip_longest(said.splitlines(), again.splitlines())):
+        if one != other:
+            wording.differs(
+                "this line is not what the specification gives",
+                f"{path}, line {i + 1}",
+                dictionary.NAME,
+            )
+            return
+
 
 #: What a release has as soon as anything is estimated.
 _DERIVED = ("microdata/", "tables/")

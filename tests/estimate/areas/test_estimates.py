@@ -11,9 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from das.estimate.areas.directions import Directions
-from das.estimate.areas.estimates import AreaEstimates, estimates
-from das.estimate.areas.pieces import pieces
-from das.estimate.areas.variance import variances
+from das.estimate.areas.estimates import AreaEstimates, estimates, pieces, variances
 from das.estimate.contrasts import Contrasts
 from das.fold import Tiers
 from das.geography.invariants import exact_bounds

@@ -12,8 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.estimate.areas.pieces import pieces
-from das.estimate.areas.variance import variances
+from das.estimate.areas.estimates import pieces, variances
 from das.fold import Tiers
 from das.model.constraint import JointTotals
 from das.model.spine import Spine

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from das.files.detailed import config
-from das.files.detailed.config import budget_key
-from das.model.adaptive import PRODUCTS, Product
-from das.model.population import REGIONS, GroupLevel
+from das.publications.detailed.files import config
+from das.publications.detailed.files.config import budget_key
+from das.publications.detailed.model.iterations import REGIONS, GroupLevel
+from das.publications.detailed.model.tables import PRODUCTS, Product
 
 PERSONS, HOUSEHOLDS = PRODUCTS["persons"], PRODUCTS["households"]
 LEVELS = [at for run in REGIONS for at in GroupLevel.of_run(run)]

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.errors import InputError
-from das.files.detailed import output, parameters, totals
-from das.files.detailed.output import GroupRows
-from das.model.codes import encoded
+from das.model.names import encoded
+from das.publications.detailed.files import output, parameters, totals
+from das.publications.detailed.files.output import GroupRows
 from tests.files.detailed.folders import HOUSEHOLDS, PERSONS, texts, written
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, SpecError, UserError
-from das.files.detailed import parameters
-from das.model.adaptive import PRODUCTS, Parameters, Product
-from das.model.population import REGIONS, GroupLevel
+from das.publications.detailed.files import parameters
+from das.publications.detailed.model.iterations import REGIONS, GroupLevel
+from das.publications.detailed.model.tables import PRODUCTS, Parameters, Product
 from tests.files.detailed.folders import HOUSEHOLDS, PERSONS, changed, line_of, texts, written
 
 CONFIG, CODES, RACE, ETHNICITY, MEMBERS = parameters.FILES

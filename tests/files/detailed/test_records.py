@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files.detailed import columns, geography, parameters, records, totals
-from das.files.detailed.columns import Field, Reading
-from das.files.detailed.faults import Faults
-from das.model.adaptive import SEX_BY_AGE, Parameters, Product
+from das.files.delimited import Faults
 from das.model.confidential import Confidential
-from das.model.group_records import GroupRecords
-from das.model.population import Regions, groups_of
+from das.publications.detailed.files import columns, geography, parameters, records, totals
+from das.publications.detailed.files.columns import Field, Reading
+from das.publications.detailed.model.iterations import Regions, groups_of
+from das.publications.detailed.model.records import GroupRecords
+from das.publications.detailed.model.tables import SEX_BY_AGE, Parameters, Product
 from tests.files.detailed import folders
 from tests.files.detailed.folders import (
     HOUSEHOLDS,

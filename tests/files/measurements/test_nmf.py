@@ -22,8 +22,7 @@ from das.errors import ReleaseError
 from das.files.measurements.frame import read_nmf
 from das.files.measurements.nmf import write, write_constraints
 from das.files.measurements.nmf_reader import NmfReader
-from das.model.allocation import Allocation
-from das.model.budget import Neighbours
+from das.model.budget import Allocation, Neighbours
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram

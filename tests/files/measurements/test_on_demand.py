@@ -18,14 +18,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
-from das.files.measurements import on_demand
 from das.files.measurements.nmf_reader import NmfReader
-from das.files.measurements.on_demand import OnDemandReader, write
-from das.model.attribute import Attribute
 from das.model.redistricting import PL94
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.sparse_measurement import SparseMeasurement, SparseSource
 from das.model.spine import Spine
+from das.publications.dhc.files import on_demand
+from das.publications.dhc.files.on_demand import OnDemandReader, write
 
 Ints = NDArray[np.int64]
 BLOCKS = 6

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
-from das.files.measurements import published_answers
-from das.files.measurements.published_answers import PublishedAnswers
-from das.files.measurements.published_files import scan
-from das.files.measurements.published_tree import spine_of
 from das.model.redistricting import PL94
+from das.publications.published.files import answers as published_answers
+from das.publications.published.files.answers import PublishedAnswers
+from das.publications.published.files.listing import scan
+from das.publications.published.files.tree import spine_of
 
 Ints = NDArray[np.int64]
 UNITS, QUERIES = 5, ("votingage", "hispanic * cenrace", "detailed")

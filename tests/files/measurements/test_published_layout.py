@@ -20,12 +20,12 @@ from click.testing import CliRunner
 from das import cli, spec
 from das.errors import SpecError, UserError
 from das.files.measurements.nmf_reader import NmfReader
-from das.files.measurements.published_files import check_shape
-from das.files.measurements.published_layout import convert, is_published
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.model.schema import Schema
 from das.model.spine import Spine
+from das.publications.published.files.layout import convert, is_published
+from das.publications.published.files.listing import check_shape
 from das.release.opened import open_release
 from tests.told import Told
 from tests.worlds import Worlds

@@ -15,23 +15,21 @@ from click.testing import CliRunner
 
 from das import cli
 from das.errors import InputError, UserError
-from das.files.measurements import outside_totals
-from das.files.measurements.outside import Outside
-from das.files.measurements.outside_totals import OutsideTotals
-from das.files.measurements.published_branches import ROOT, whole_levels
-from das.files.measurements.published_codes import tabulation
-from das.files.measurements.published_files import Group, PublishedLevel
-from das.files.measurements.published_layout import convert
-from das.files.measurements.published_rules import check_rules
-from das.files.measurements.published_sums import MeasuredTotals
 from das.files.release import spine as spine_file
 from das.model.constraint import JointTotals
-from das.model.cover import Cover
+from das.model.measured_spine import Cover
 from das.model.measurement import Measurement
 from das.model.redistricting import PL94
 from das.model.schemas import SCHEMAS
 from das.model.spine import Spine
-from das.release.again import estimate_from
+from das.publications.published.files import outside as outside_totals
+from das.publications.published.files.codes import ROOT, tabulation, whole_levels
+from das.publications.published.files.layout import convert
+from das.publications.published.files.listing import Group, PublishedLevel
+from das.publications.published.files.outside import Outside, OutsideTotals
+from das.publications.published.files.rules import check_rules
+from das.publications.published.files.sums import MeasuredTotals
+from das.publications.published.reestimation import estimate_from
 
 #: A state in two parts, with a county and a tract in both, and a block group of both.
 TWO_PARTS = Spine(

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files.measurements.published_sums import (
+from das.model.measurement import Measurement
+from das.model.spine import Spine
+from das.publications.published.files.sums import (
     INSIDE,
     INSIDE_2010,
     STATES,
     MeasuredTotals,
     missing_parts,
 )
-from das.model.measurement import Measurement
-from das.model.spine import Spine
 from tests.strategies import spines
 
 

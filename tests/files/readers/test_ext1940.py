@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.files.readers import ext1940
-from das.model.codes import text as as_text
 from das.model.confidential import Confidential
+from das.model.names import text as as_text
 from das.model.records import Extract
 from das.model.redistricting import E2E_1940, PL94
 from tests.told import Told

@@ -19,20 +19,19 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError, PrivacyError
-from das.files.readers import linked
-from das.files.readers.linked import TABLES, LinkedExtract
-from das.files.simulators import dhc_files
-from das.files.simulators.dhc import SimulatedDhc, simulate
 from das.files.simulators.people import generator
-from das.model.codes import text
 from das.model.confidential import Confidential
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
+from das.model.names import text
 from das.model.records import Records
 from das.model.redistricting import PL94
 from das.model.schema import Schema
+from das.publications.dhc.files import linked
+from das.publications.dhc.files.linked import TABLES, LinkedExtract
+from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.simulation.records import SimulatedDhc, simulate
+from das.publications.dhc.truth import simulated
 
 #: Out of order, and two without anybody; one of them has a vacant unit.
 CODES = ["30", "10", "20", "50", "40"]
@@ -53,7 +52,7 @@ def world_of(seed: int, persons: int = 200) -> SimulatedDhc:
 def frames_of(folder: Path, world: SimulatedDhc) -> Frames:
     """As a user has them: numbers of households are texts, empty in group quarters."""
     out = {}
-    for name, path in zip(TABLES, dhc_files.write(folder, world, CODES), strict=True):
+    for name, path in zip(TABLES, simulated.write(folder, world, CODES), strict=True):
         rows = pq.read_table(path).to_pylist()
         texts = [
             {k: "" if v is None else v if k == "count" else str(v) for k, v in row.items()}
@@ -119,7 +118,7 @@ def test_what_was_written_is_read(
 ) -> None:
     folder = put(tmp_path, frames, suffix) if suffix else tmp_path
     if suffix is None:
-        dhc_files.write(folder, world, CODES)
+        simulated.write(folder, world, CODES)
     extract = linked.read(folder)
     assert text(extract.blocks).tolist() == sorted(CODES)
     number = np.argsort(np.argsort(CODES))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, SpecError
-from das.files.readers import persons
 from das.model.schema import Schema
+from das.publications.dhc.files import persons
 
 SCHEMA = Schema.of("two", {"sex": ["f", "m"], "age": ["young", "old"]})
 COLUMNS = {"geography": {"Tract": "tract", "Block": "block"}}

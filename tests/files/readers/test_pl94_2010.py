@@ -19,15 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError, UserError
-from das.files.readers import pl94_2010_files, pl94_common, source
-from das.files.readers.registry import read
+from das.files.readers import pl94_2010, pl94_common, source
 from das.model.areas import off_spine
-from das.model.attribute import Attribute
-from das.model.codes import text as as_text
 from das.model.histogram import Histogram
+from das.model.names import text as as_text
 from das.model.records import Extract
 from das.model.redistricting import CENRACE, H1, PL94
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
+from das.truth.readers import read
 from tests.told import Told
 from tests.worlds import Worlds
 
@@ -254,7 +253,7 @@ def test_all_ways_to_hand_over_the_files_give_the_same(tmp_path: Path) -> None:
 
 def test_a_header_in_many_chunks_is_the_header_in_one(tmp_path: Path) -> None:
     member = source.Member(put(tmp_path, State().files()) / "zzgeo2010.pl")
-    whole, pieces = (pl94_2010_files.read_header(member, "PLST", "ZZ", lines=n) for n in (1000, 3))
+    whole, pieces = (pl94_2010.read_header(member, "PLST", "ZZ", lines=n) for n in (1000, 3))
     np.testing.assert_array_equal(whole.logrecno, pieces.logrecno)
     np.testing.assert_array_equal(whole.line, pieces.line)
     np.testing.assert_array_equal(whole.fields["BLOCK"], pieces.fields["BLOCK"])
@@ -329,7 +328,7 @@ def test_the_leaves_are_the_63_combinations_of_the_published_layout() -> None:
 
 def test_every_table_cell_is_in_an_identity() -> None:
     used = {c for total, parts in pl94_common.IDENTITIES for c in (total, *parts)}
-    assert used == set(range(len(pl94_2010_files.CELLS)))
+    assert used == set(range(len(pl94_2010.CELLS)))
 
 
 def test_header_and_segments_are_as_in_the_published_layout() -> None:
@@ -338,10 +337,10 @@ def test_header_and_segments_are_as_in_the_published_layout() -> None:
         header.set_index(header.columns[0]) if "field" not in header else header.set_index("field")
     )
     at, width = (next(c for c in by_name.columns if c.startswith(p)) for p in ("start", "width"))
-    for name, (start, size) in pl94_2010_files.COLUMNS.items():
+    for name, (start, size) in pl94_2010.COLUMNS.items():
         assert (by_name.loc[name, at], by_name.loc[name, width]) == (start, size), name
     segments = pd.read_csv(shared("layouts/pl94_2010_segment_fields.csv"))
-    for number, cells in pl94_2010_files.SEGMENTS.items():
+    for number, cells in pl94_2010.SEGMENTS.items():
         listed = segments[segments["segment"] == number]
         assert listed["field"].tolist() == [*pl94_common.IDS, *cells]
 

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files.readers import pl94_2020_files, pl94_common
-from das.files.readers.registry import read
-from das.model.codes import text as as_text
+from das.files.readers import pl94_2020, pl94_common
 from das.model.histogram import Histogram
+from das.model.names import text as as_text
 from das.model.records import Extract
 from das.model.redistricting import PL94
+from das.truth.readers import read
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 RACES = [len(c) for n in range(1, 7) for c in combinations(range(6), n)]
@@ -95,7 +95,7 @@ class State:
         )
 
     def files(self) -> dict[str, bytes]:
-        out: dict[str, list[str]] = {f"zz{part}2020.pl": [] for part in pl94_2020_files.PARTS}
+        out: dict[str, list[str]] = {f"zz{part}2020.pl": [] for part in pl94_2020.PARTS}
         for row in self.rows:
             geo = [""] * 97
             for at, text in zip((13, 15, 33, 34, 35), row["key"], strict=True):
@@ -194,10 +194,10 @@ def test_a_zip_gives_the_same_as_its_files(tmp_path: Path) -> None:
 def test_positions_and_cells_are_as_in_the_published_layout() -> None:
     layout = pd.read_csv(shared("layouts/pl94_2020_fields.csv"), dtype=str)
     geo = layout[layout["file"] == "geo"].set_index("position_1based")["field"]
-    assert len(geo) == pl94_2020_files.FIELDS
-    for position, name in pl94_2020_files.POSITIONS.items():
+    assert len(geo) == pl94_2020.FIELDS
+    for position, name in pl94_2020.POSITIONS.items():
         assert geo[str(position)] == name
-    for number, cells in pl94_2020_files.SEGMENTS.items():
+    for number, cells in pl94_2020.SEGMENTS.items():
         listed = layout[
             layout["file"].isin([str(number), f"seg{number}", f"segment{number}", f"{number:02d}"])
         ]
@@ -318,7 +318,7 @@ def test_counties_of_a_selection_of_records_are_not_compared(tmp_path: Path) -> 
     assert len(read("pl94-2020", [put(tmp_path, state.files())], PL94).blocks) == 8
 
 
-@pytest.mark.parametrize("part", pl94_2020_files.PARTS)
+@pytest.mark.parametrize("part", pl94_2020.PARTS)
 def test_missing_swapped_and_foreign_files_are_named(tmp_path: Path, part: str) -> None:
     files, name = State().files(), f"zz{part}2020.pl"
     lost = {n: d for n, d in files.items() if n != name}

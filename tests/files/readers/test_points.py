@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.files.readers import points
+from das.tools.protection.study import points
 
 
 def test_degrees_become_kilometers(tmp_path: Path) -> None:

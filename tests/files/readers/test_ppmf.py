@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.files.readers import ppmf_persons
-from das.files.readers.registry import read
-from das.model.codes import text as as_text
+from das.model.names import text as as_text
 from das.model.records import Extract
 from das.model.redistricting import PL94
 from das.model.schema import Schema
+from das.truth.readers import read
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 Person = tuple[str, int, int, int, int]  # block, dwelling, adult, Hispanic, race

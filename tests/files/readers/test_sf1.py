@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from das.errors import InputError
 from das.files.readers import sf1_group_quarters
 from das.files.readers.pl94_records import Counts
-from das.files.readers.registry import read
 from das.files.readers.sf1_group_quarters import apportion, assign
 from das.files.simulators import census_2010 as simulate_2010
-from das.model.codes import text as as_text
 from das.model.histogram import Histogram
+from das.model.names import text as as_text
 from das.model.redistricting import PL94
 from das.model.schema import Schema
+from das.truth.readers import read
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 

@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 
 from das.errors import InputError, SpecError, UserError
 from das.files.readers import rows, table
-from das.files.readers.registry import read
-from das.model.attribute import Attribute
-from das.model.codes import text as as_text
+from das.model.names import text as as_text
 from das.model.records import Extract
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
+from das.truth.readers import read
 
 SCHEMA = Schema(
     "small",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from das.errors import InputError, ReleaseError
 from das.files.readers import area_list
 from das.files.release import areas as file
-from das.files.release import cut
+from das.files.release import spine as cut
 from das.model.areas import Areas
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.files.release import areas as areas_file
-from das.files.release import cut
 from das.files.release import measured_spine as tree_file
+from das.files.release import spine
 from das.files.release import spine as spine_file
 from das.model.measured_spine import MeasuredSpine
 from das.model.subtrees import Subtrees
@@ -61,7 +61,7 @@ def test_the_trees_that_were_measured(
         assert not tree.alike
         assert pq.read_table(path).num_rows == sum(map(len, tree.spine.codes))
         assert tree_file.read(path, opened.spine) == tree
-        said = cut.row_groups(path)
+        said = spine.row_groups(path)
         assert said is not None
         below = len(opened.spine) - opened.spine.index(subtrees.level) - 1
         assert max(len(said.of(i)) for i in range(1, len(subtrees) + 1)) > below

@@ -7,8 +7,7 @@ import pytest
 
 from das.errors import ReleaseError
 from das.files.release.estimates import EstimateReader, folder_of, write
-from das.model.attribute import Attribute
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")),))

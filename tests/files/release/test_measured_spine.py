@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import ReleaseError
-from das.files.release import cut
 from das.files.release import measured_spine as tree_file
-from das.model import chains
+from das.files.release import spine as cut
+from das.model import tabulation
 from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees
@@ -65,7 +65,7 @@ def test_a_tree_is_read_as_it_was_written(
     for level, here in zip(LEVELS, measured, strict=True):
         if not ours:
             assert np.array_equal(again.measured(level), here)
-            assert set(again.classes(level)) <= {chains.MEASURED, chains.UNMEASURED, "all"}
+            assert set(again.classes(level)) <= {tabulation.MEASURED, tabulation.UNMEASURED, "all"}
 
 
 @given(

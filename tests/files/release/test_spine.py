@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from das.errors import ReleaseError
 from das.files import parquet
-from das.files.release import cut
+from das.files.release import spine as cut
 from das.files.release import spine as spine_file
 from das.model.spine import Spine
 from das.model.subtrees import Subtrees

@@ -13,8 +13,7 @@ from das.errors import PrivacyError, ReleaseError
 from das.files.run.ledger import Attempt, LedgerFile, MeasuredPart, from_json, to_json
 from das.model.budget import ALL, Neighbours, PlannedMeasurement
 from das.model.ledger import Event
-from das.model.mechanism import Mechanism
-from das.model.mechanisms import MECHANISMS
+from das.model.mechanisms import MECHANISMS, Mechanism
 
 
 def event(mechanism: Mechanism, unit_class: str = ALL) -> Event:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from das.errors import ReleaseError
 from das.files.run import tallies
-from das.model.closed import Closed
+from das.model.frozen import Closed
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import ReleaseError
-from das.files.run import truth
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
+from das.truth import files
 
 
 @given(
@@ -36,8 +36,8 @@ def test_counts_are_read_as_they_were_written(
         rng.integers(0, 1 << 40, records),
     )
     path = tmp_path_factory.mktemp("truth") / "below" / "persons.parquet"
-    truth.write(path, Confidential(h))
-    got = truth.read(path)
+    files.write(path, Confidential(h))
+    got = files.read(path)
     assert isinstance(got, Confidential)
     assert got.open("to compare").same_as(h)
     assert [p.name for p in path.parent.iterdir()] == ["persons.parquet"]
@@ -45,7 +45,7 @@ def test_counts_are_read_as_they_were_written(
 
 def written(tmp_path: Path) -> Path:
     h = Histogram.of(3, 4, np.array([0, 2]), np.array([1, 3]), np.array([5, 6]))
-    truth.write(tmp_path / "t.parquet", Confidential(h))
+    files.write(tmp_path / "t.parquet", Confidential(h))
     return tmp_path / "t.parquet"
 
 
@@ -70,5 +70,5 @@ def test_what_cannot_be_read_names_the_file(tmp_path: Path, damage: str) -> None
     else:
         pq.write_table(changed[damage](), path)
     with pytest.raises(ReleaseError, match=r"t\.parquet") as caught:
-        truth.read(path)
+        files.read(path)
     assert "confidential" in str(caught.value)

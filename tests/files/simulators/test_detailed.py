@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.files.detailed import geography, parameters, records
-from das.files.simulators import detailed, group_codes
-from das.files.simulators.group_people import Mixture, _common, draw_codes
-from das.model.adaptive import PRODUCTS, Parameters
-from das.model.group_records import GroupRecords
-from das.model.population import NO_CODE, GroupLevel, Regions
+from das.publications.detailed.files import geography, parameters, records
+from das.publications.detailed.model.iterations import NO_CODE, GroupLevel, Regions
+from das.publications.detailed.model.records import GroupRecords
+from das.publications.detailed.model.tables import PRODUCTS, Parameters
+from das.publications.detailed.simulation import codes as group_codes
+from das.publications.detailed.simulation import files
+from das.publications.detailed.simulation.people import Mixture, _common, draw_codes
 from tests.commands import Commands
 
 FEW = 60  #: codes, where it does not matter how many
@@ -45,7 +46,7 @@ def opened(out: Path, product: str = "persons") -> tuple[Parameters, Regions, Gr
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("detailed") / "out"
-    detailed.write(out, seed=3, states="AZ,NM,PR", persons=20_000, codes=300)
+    files.write(out, seed=3, states="AZ,NM,PR", persons=20_000, codes=300)
     return out
 
 
@@ -57,7 +58,7 @@ def test_the_tables_are_laid_out_as_those_of_2020(tmp_path: Path) -> None:
     """How many iterations there are at each level, totals only and not; every person is in nine
     groups of a level at most.
     """
-    group_codes.write(tmp_path, PRODUCTS["persons"], detailed.chosen("all"), group_codes.CODES)
+    group_codes.write(tmp_path, PRODUCTS["persons"], files.chosen("all"), group_codes.CODES)
     found = parameters.read(tmp_path, PRODUCTS["persons"])
     i = found.iterations
     assert (len(found.names), len(i.tabulated)) == (1755, 2996)
@@ -88,7 +89,7 @@ def test_each_detailed_group_is_in_one_regional_group_or_in_none() -> None:
 
 @pytest.mark.parametrize("codes", [group_codes.LEAST_CODES, 200])
 def test_smaller_tables_have_every_kind_of_group(codes: int, tmp_path: Path) -> None:
-    group_codes.write(tmp_path, PRODUCTS["persons"], detailed.chosen("RI"), codes)
+    group_codes.write(tmp_path, PRODUCTS["persons"], files.chosen("RI"), codes)
     i = parameters.read(tmp_path, PRODUCTS["persons"]).iterations
     every = {
         (int(k), int(lv), bool(only))
@@ -101,7 +102,7 @@ def test_smaller_tables_have_every_kind_of_group(codes: int, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_the_budgets_are_those_of_2020(product: str, tmp_path: Path) -> None:
-    group_codes.write(tmp_path, PRODUCTS[product], detailed.chosen("all"), FEW)
+    group_codes.write(tmp_path, PRODUCTS[product], files.chosen("all"), FEW)
     found = parameters.read(tmp_path, PRODUCTS[product])
     rho = {"persons": ("4.944", "2.643"), "households": ("8.895302", "4.754134")}[product]
     assert [found.cost(run) for run in found.runs] == [Fraction(r) for r in rho]
@@ -182,9 +183,9 @@ def test_the_same_seed_gives_the_same_files_whoever_makes_them(
     folder: Path, tmp_path: Path
 ) -> None:
     again = {"states": "AZ,NM,PR", "persons": 20_000, "codes": 300}
-    detailed.write(tmp_path / "same", seed=3, workers=2, **again)
+    files.write(tmp_path / "same", seed=3, workers=2, **again)
     assert contents(tmp_path / "same") == contents(folder)
-    detailed.write(tmp_path / "other", seed=4, **again)
+    files.write(tmp_path / "other", seed=4, **again)
     assert (
         contents(tmp_path / "other")["data/person-records/35-NM.txt"]
         != contents(folder)["data/person-records/35-NM.txt"]
@@ -192,8 +193,8 @@ def test_the_same_seed_gives_the_same_files_whoever_makes_them(
 
 
 def test_drawing_in_pieces_loses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detailed, "TOGETHER", 500)
-    detailed.write(tmp_path / "out", seed=3, states="DC", persons=5_000, codes=FEW)
+    monkeypatch.setattr(files, "TOGETHER", 500)
+    files.write(tmp_path / "out", seed=3, states="DC", persons=5_000, codes=FEW)
     _, regions, people = opened(tmp_path / "out")
     assert len(people) == 5_000
     assert (tmp_path / "out" / "data" / "person-records.txt").is_file()
@@ -201,25 +202,25 @@ def test_drawing_in_pieces_loses_nobody(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_households_come_with_totals_that_decide_their_tables(tmp_path: Path) -> None:
-    detailed.write(
+    files.write(
         tmp_path / "out", seed=3, states="AZ,NM", persons=9_000, codes=FEW, product="households"
     )
     found, regions, homes = opened(tmp_path / "out", "households")
-    assert 9_000 / len(homes) == pytest.approx(detailed.PERSONS_A_HOME, rel=0.01)
+    assert 9_000 / len(homes) == pytest.approx(files.PERSONS_A_HOME, rel=0.01)
     rows = (tmp_path / "out" / "data" / "pop-group-totals.txt").read_text().splitlines()[1:]
     assert len({r.rsplit("|", 1)[0] for r in rows}) == len(rows)
     code = found.iterations.code
     one = int(np.flatnonzero((found.iterations.level == 2) & (found.iterations.kind == 1))[0])
     codes = found.iterations.race_code[found.iterations.member == one]
     members = np.isin(homes.codes, codes).any(axis=1)
-    assert f"1|USA|{code[one]}|{round(members.sum() * detailed.PERSONS_A_HOME)}" in rows
+    assert f"1|USA|{code[one]}|{round(members.sum() * files.PERSONS_A_HOME)}" in rows
     least = [int(r.rsplit("|", 1)[1]) for r in rows if "|TRACT|" in r]
     assert min(least) > 21
     assert len(regions.block)
 
 
 def test_code_tables_and_budgets_of_another_folder_are_taken(tmp_path: Path) -> None:
-    group_codes.write(tmp_path / "given", PRODUCTS["persons"], detailed.chosen("TX"), FEW)
+    group_codes.write(tmp_path / "given", PRODUCTS["persons"], files.chosen("TX"), FEW)
     path = tmp_path / "given" / "config.json"
     said = json.loads(path.read_text()) | {
         "reader": "cef",
@@ -227,9 +228,7 @@ def test_code_tables_and_budgets_of_another_folder_are_taken(tmp_path: Path) -> 
         "privacy_budget_p_level_2_usa": 1.25,
     }
     path.write_text(json.dumps(said))
-    detailed.write(
-        tmp_path / "out", seed=3, states="RI,PR", persons=3_000, given=tmp_path / "given"
-    )
+    files.write(tmp_path / "out", seed=3, states="RI,PR", persons=3_000, given=tmp_path / "given")
     found, _, people = opened(tmp_path / "out")
     assert (found.race_codes, found.states, found.runs) == (3, ("44",), ("us", "pr"))
     assert found.budgets["t2"][GroupLevel("USA", 2)] == Fraction("1.25")
@@ -238,7 +237,7 @@ def test_code_tables_and_budgets_of_another_folder_are_taken(tmp_path: Path) -> 
             tmp_path / "given" / name
         ).read_bytes()
     assert set(np.unique(people.codes)) - {0} <= set(map(int, found.names))
-    detailed.write(
+    files.write(
         tmp_path / "h",
         seed=3,
         states="RI",
@@ -262,7 +261,7 @@ def test_code_tables_and_budgets_of_another_folder_are_taken(tmp_path: Path) -> 
 )
 def test_arguments_out_of_range_are_refused(wrong: dict, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
-        detailed.write(tmp_path / "out", **({"seed": 1, "states": "RI"} | wrong))
+        files.write(tmp_path / "out", **({"seed": 1, "states": "RI"} | wrong))
     assert not (tmp_path / "out" / "data").exists()
 
 
@@ -279,4 +278,4 @@ def test_the_command_makes_folders_that_are_checked(tmp_path: Path, commands: Co
     code, _, err = run("detailed", "--out", out)
     assert (code, "is there already" in err) == (2, True)
     code, _, err = run("nation", "--out", tmp_path / "n", "--product", "persons")
-    assert (code, "--product: is of detailed, not of nation" in err) == (2, True)
+    assert (code, "--product: is of files, not of nation" in err) == (2, True)

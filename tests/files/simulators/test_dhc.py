@@ -1,7 +1,7 @@
 """Simulated persons and households of the DHC, held against slow code that looks at each record by
 itself.
 
-Nothing here uses ``das.model.dhc.members``: ages, fields of households and margins are worked out
+Nothing here uses ``das.publications.dhc.model.members``: ages, fields of households and margins are worked out
 again, from the fact sheet."""
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from scipy.stats import chi2
 
 from das.errors import InputError
 from das.files.readers import pl94_2010
-from das.files.simulators import dhc_members
-from das.files.simulators.dhc import SimulatedDhc, simulate
-from das.files.simulators.dhc_households import compositions
-from das.files.simulators.dhc_shares import COMPOSITION
 from das.files.simulators.people import generator
-from das.model.dhc.household_types import TYPES, HouseholdType
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
 from das.model.redistricting import PL94
+from das.publications.dhc.model.household_types import TYPES, HouseholdType
+from das.publications.dhc.model.households import DHCH
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.simulation import members as dhc_members
+from das.publications.dhc.simulation.members import compositions
+from das.publications.dhc.simulation.records import SimulatedDhc, simulate
+from das.publications.dhc.simulation.shares import COMPOSITION
 
 Person = tuple[int, int, int, int]  #: hhgq, adult, hispanic, cenrace
 #: Members of a household, unless its block has more persons than that for each housing unit.

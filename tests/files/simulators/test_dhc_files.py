@@ -15,19 +15,20 @@ from click.testing import CliRunner, Result
 
 from das.cli import main
 from das.errors import InputError
-from das.files.readers import linked, table
-from das.files.readers.registry import read
-from das.files.simulators import census_2010, dhc_files, nation
-from das.files.simulators.dhc import SimulatedDhc, simulate
+from das.files.readers import table
+from das.files.simulators import census_2010, nation
 from das.files.simulators.people import generator
-from das.model.codes import encoded
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
+from das.model.names import encoded
 from das.model.records import Records
 from das.model.redistricting import PL94
 from das.model.schema import Schema
+from das.publications.dhc.files import linked
+from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.simulation.records import SimulatedDhc, simulate
+from das.publications.dhc.truth import simulated
+from das.truth.readers import read
 
 #: Out of order, as the reader does not have them; the last two blocks are empty land, and a vacant
 #: unit.
@@ -49,7 +50,7 @@ def test_the_reader_of_tables_finds_the_histograms(
     tmp_path: Path, world: SimulatedDhc, schema: Schema
 ) -> None:
     paths = dict(
-        zip(("dhcp", "dhch", "tenvacgq"), dhc_files.write(tmp_path, world, CODES), strict=True)
+        zip(("dhcp", "dhch", "tenvacgq"), simulated.write(tmp_path, world, CODES), strict=True)
     )
     counted = {"dhcp": world.persons, "dhch": world.households, "tenvacgq": world.units}[
         schema.name
@@ -68,7 +69,7 @@ def test_the_reader_of_tables_finds_the_histograms(
 
 def test_persons_are_linked_to_their_household(tmp_path: Path, world: SimulatedDhc) -> None:
     persons, households, _ = (
-        pq.read_table(path).to_pylist() for path in dhc_files.write(tmp_path, world, CODES)
+        pq.read_table(path).to_pylist() for path in simulated.write(tmp_path, world, CODES)
     )
     home = {row["household"]: row for row in households}
     assert len(home) == len(households) == len(world.cell)
@@ -90,7 +91,7 @@ def test_other_blocks_are_refused_and_nothing_is_written(
     tmp_path: Path, world: SimulatedDhc, codes: list[str]
 ) -> None:
     with pytest.raises(InputError, match="codes of 5 blocks"):
-        dhc_files.write(tmp_path, world, codes)
+        simulated.write(tmp_path, world, codes)
     assert not list(tmp_path.iterdir())
 
 
@@ -130,7 +131,7 @@ def test_the_command_keeps_the_counts_of_its_input(given: tuple[str, Path], tmp_
     )
     done = das(*words)
     assert done.exit_code == 0, done.output
-    assert done.output.split() == [str(tmp_path / "linked" / name) for name in dhc_files.NAMES]
+    assert done.output.split() == [str(tmp_path / "linked" / name) for name in simulated.NAMES]
     extract, made = read(reader, [folder], PL94), linked.read(tmp_path / "linked")
     order = np.argsort(extract.blocks.fields["Block"])
     assert np.array_equal(extract.blocks.fields["Block"][order], made.blocks)
@@ -173,7 +174,7 @@ def test_the_files_are_a_function_of_input_and_seed(
             ).exit_code
             == 0
         )
-    for name in dhc_files.NAMES:
+    for name in simulated.NAMES:
         a, b, c = ((tmp_path / run / name).read_bytes() for run in "abc")
         assert a == b
         assert a != c, name
@@ -185,7 +186,7 @@ def test_dormitories_of_rhode_island_are_group_quarters(shared_data: Path) -> No
     path = shared_data / "pl94_2010" / "ri" / "ri2010.pl.zip"
     if not path.is_file():
         pytest.skip(f"no {path}")
-    world, codes, notes = dhc_files.made_up([path], seed=1)
+    world, codes, notes = simulated.made_up([path], seed=1)
     people, blocks = world.people, len(codes)
     homes = read("pl94-2010", [path], PL94).others["housing"].open("a test")
     occupied = np.bincount(
@@ -217,9 +218,9 @@ def test_crowded_housing_units_are_said_where_group_quarters_are_counted(
 ) -> None:
     """If one person a unit were crowded, nearly every block with persons would be."""
     reader, folder = given
-    assert not dhc_files.made_up([folder], seed=1, reader=reader).notes
-    monkeypatch.setattr(dhc_files, "MOST_AT_HOME", 1)
-    (note,) = dhc_files.made_up([folder], seed=1, reader=reader).notes
+    assert not simulated.made_up([folder], seed=1, reader=reader).notes
+    monkeypatch.setattr(simulated, "MOST_AT_HOME", 1)
+    (note,) = simulated.made_up([folder], seed=1, reader=reader).notes
     assert "more than 1 persons at home for each housing unit" in note
 
 
@@ -263,7 +264,7 @@ def test_a_negative_seed_and_a_file_in_the_way(given: tuple[str, Path], tmp_path
 
 def test_a_format_without_units_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'ppmf' does not tell which units are occupied"):
-        dhc_files.simulate([tmp_path], tmp_path / "out", seed=1, reader="ppmf")
+        simulated.simulate([tmp_path], tmp_path / "out", seed=1, reader="ppmf")
 
 
 def test_what_has_the_counts_of_the_input_is_its_owners_alone(
@@ -276,7 +277,7 @@ def test_what_has_the_counts_of_the_input_is_its_owners_alone(
         used.mkdir(0o755)
         (used / "other").touch()
         for folder, mode in ((new, 0o700), (used, 0o755)):
-            paths = dhc_files.write(folder, world, CODES)
+            paths = simulated.write(folder, world, CODES)
             assert {p.stat().st_mode & 0o777 for p in paths} == {0o600}
             assert folder.stat().st_mode & 0o777 == mode
     finally:

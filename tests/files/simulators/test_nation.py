@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 from das.errors import InputError
 from das.files.readers import pl94_2020
 from das.files.simulators import census_2020, nation, totals
-from das.files.simulators.nation_people import draw_people
-from das.files.simulators.nation_places import draw_state
+from das.files.simulators.nation_people import draw_people, draw_state
 from das.files.simulators.people import generator
-from das.geography import aian
+from das.geography import optimized
+from das.model.names import STATES
 from das.model.records import Extract
 from das.model.redistricting import PL94
-from das.model.states import STATES
 from tests.commands import Commands
 
 SHARED = Path(
@@ -165,7 +164,7 @@ def test_the_reader_finds_as_many_of_everything_as_there_are_to_be(extract: Extr
         assert [int(c[2:]) for c in county] == of.county.tolist()
         assert extract.blocks.structures[here, 0].sum() == of.units.sum()
     assert (np.bincount(PL94.level_of("hhgq")[records.cell], records.count, 8) > 0).all()
-    within = aian.branches(extract.blocks.fields["AIAN"], extract.blocks.fields["Block"])
+    within = optimized.branches(extract.blocks.fields["AIAN"], extract.blocks.fields["Block"])
     assert 0.01 < within.mean() < 0.9
     race = PL94.level_of("cenrace")[records.cell]
     inside = within[records.block]
@@ -268,7 +267,7 @@ def test_places_and_people_of_small_shares_are_sound(usps: str) -> None:
             == of.blocks
         )
         codes = np.char.zfill(at.aian_code.astype(str), 4).astype("S4")
-        aian.branches(codes, codes)  # are codes of areas
+        optimized.branches(codes, codes)  # are codes of areas
         people = draw_people((3,), at, of)
         assert np.array_equal(np.bincount(at.county, people.quarters.sum(axis=0)), of.persons)
         assert np.array_equal(

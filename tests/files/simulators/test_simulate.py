@@ -23,8 +23,8 @@ from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
 from das.files.simulators import header as simulate_header
 from das.files.simulators import people as simulate_people
+from das.model.names import STATES
 from das.model.redistricting import E2E_1940, PL94
-from das.model.states import STATES
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", ROOT.parent / "shared" / "data"))

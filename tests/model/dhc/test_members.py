@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.model.dhc.household_types import TYPES
-from das.model.dhc.households import DHCH
-from das.model.dhc.members import LEVEL, LinkedPersons, household_cells
-from das.model.dhc.persons import DHCP
+from das.publications.dhc.model.household_types import TYPES
+from das.publications.dhc.model.households import DHCH
+from das.publications.dhc.model.members import LEVEL, LinkedPersons, household_cells
+from das.publications.dhc.model.persons import DHCP
 
 Member = tuple[str, int]
 

@@ -14,19 +14,17 @@ import pytest
 from das.errors import InputError
 from das.files.microdata.reading import read, read_frame
 from das.files.microdata.writing import write
-from das.model.codes import encoded
-from das.model.dhc import publications
-from das.model.dhc.household_types import TYPES, HouseholdType
-from das.model.dhc.households import DHCH
-from das.model.dhc.microdata import household_form, person_form, unit_form
-from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
+from das.model.columns import MicrodataForm
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS, RecordKind
-from das.model.microdata_form import MicrodataForm
+from das.model.names import encoded
 from das.model.publications import Publication
 from das.model.schema import Schema
-from das.model.universe import Universe
+from das.model.universe import PERSONS, RecordKind, Universe
+from das.publications.dhc.model import publications
+from das.publications.dhc.model.household_types import TYPES, HouseholdType
+from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.microdata import household_form, person_form, unit_form
+from das.publications.dhc.model.persons import DHCP
 
 PLACE = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK"]
 PERSON = [

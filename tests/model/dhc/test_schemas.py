@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from das.model.dhc import quarters
-from das.model.dhc.household_types import COUPLES, TYPES, HouseholdType
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP, RELATIONSHIPS, years
-from das.model.dhc.units import TENVACGQ
 from das.model.redistricting import CENRACE, PL94
 from das.model.schema import Schema
 from das.model.schemas import SCHEMAS
+from das.publications.dhc.model import quarters
+from das.publications.dhc.model.household_types import COUPLES, TYPES, HouseholdType
+from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.persons import DHCP, RELATIONSHIPS, years
 
 EVERY = [DHCP, DHCH, TENVACGQ]
 
@@ -64,7 +63,7 @@ def test_names_find_them_and_building_none_lists_them() -> None:
     assert SCHEMAS["tenvacgq"] is TENVACGQ
     code = (
         "import sys; from das.model.schemas import SCHEMAS; list(SCHEMAS), len(SCHEMAS), 'dhcp' in"
-        " SCHEMAS; print([m for m in sys.modules if m.startswith('das.model.dhc')])"
+        " SCHEMAS; print([m for m in sys.modules if m.startswith('das.publications.dhc.model')])"
     )
     assert (
         subprocess.run(

@@ -17,10 +17,11 @@ from scipy.sparse.csgraph import connected_components
 
 from das.errors import SpecError
 from das.model.budget import Neighbours
-from das.model.dhc import quarters
-from das.model.dhc.households import DHCH
-from das.model.dhc.persons import DHCP
-from das.model.dhc.strategy import (
+from das.model.plan import OuterPass, Strategy
+from das.publications.dhc.model import quarters
+from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.model.strategy import (
     HOUSEHOLDS_FIXED,
     LEVELS,
     PERSONS_FIXED,
@@ -29,8 +30,6 @@ from das.model.dhc.strategy import (
     persons,
     units,
 )
-from das.model.dhc.units import TENVACGQ
-from das.model.strategy import OuterPass, Strategy
 
 ANSWERS = {
     "persons": [12, 6, 76, 4, 8, 60, 19, 252_000, 423_360, 1_227_744],

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from das import load_spec
-from das.cli.options import guarded
+from das.cli.kit.options import guarded
 from das_toy.specification import ToySpec
 
 

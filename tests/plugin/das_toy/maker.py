@@ -20,12 +20,12 @@ from das.files.readers.source import source_of
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, MeasuredPart
 from das.files.run.run_directory import RunDirectory
-from das.making.work import DerivedOutputs, MeasuringRecord, RunContext, RunInput
 from das.model.not_private import marked
 from das.noise import entropy
-from das.noise.label import ChunkLabel
+from das.noise.entropy import ChunkLabel
 from das.noise.samplers import SAMPLERS
 from das.release.seal import seal
+from das.runs.protocol import DerivedOutputs, MeasuringRecord, RunContext, RunInput
 from das.stages import Stages
 from das.truth.bookkeeping import BudgetBook, StagePlan
 from das.truth.run_noise import noise_for

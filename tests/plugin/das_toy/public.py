@@ -11,10 +11,10 @@ from das.accounting.document import ALTERED, Invariant, Line, Statement
 from das.errors import ReleaseError
 from das.files.release import statement
 from das.files.run.run_directory import read_text
-from das.model.features import FEATURES
 from das.model.ledger import Event
+from das.model.publications import FEATURES
 from das.release.publications import PublicHalf, Recomputation, Rerun
-from das.release.wording import Wording
+from das.release.seal import Wording
 from das.spec.parse import load, of_kind
 from das_toy.specification import ToySpec
 

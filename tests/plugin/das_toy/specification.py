@@ -14,8 +14,7 @@ from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.ledger import Event
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.plan import Plan
-from das.spec.exact import ExactNumber
-from das.spec.parts import Files, Run
+from das.spec.parts import ExactNumber, Files, Run
 from das.spec.specification import Specification
 
 LEVEL, QUERY = "Region", "total"

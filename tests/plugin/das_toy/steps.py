@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from das.protect.method import ProtectionMethod
-from das.protect.published import LevelLines, ProtectedTables
-from das.protect.study_records import StudyRecords
-from das.protect.table_set import TableSet
-from das.protect.unprotected import exact_lines
+from das.tools.protection.published import LevelLines, ProtectedTables
+from das.tools.protection.study_records import StudyRecords
+from das.tools.protection.table_set import TableSet
+from das.tools.protection.truth.method import ProtectionMethod, exact_lines
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What commands share: options, messages, tables in a terminal, interruption."""

@@ -1,0 +1,90 @@
+"""What a person is told about measurements that improve nothing (:mod:`das.model.redundant`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from das.model.redundant import MeasuredRecords, RedundantMeasurement, RedundantMeasurements
+from das.release.publications import PublicHalf
+
+
+def redundancy_notes(of: PublicHalf, spec: Any, release: Path) -> list[str]:
+    """A line for each measurement of a run that bought nothing, by the trees that were measured."""
+    _, spare = of.outlook(of.resolved(spec))
+    return lines(of.spare_of(release)) if spare else []
+
+
+def as_data(all_: RedundantMeasurements) -> list[dict[str, Any]]:
+    """Every measurement, with its class where only units above only children have it."""
+    from das.cli.kit.shown import class_of  # slow to load
+
+    return [
+        {
+            "universe": u.name,
+            "level": i.measurement.level,
+            "query": i.measurement.query,
+            i.measurement.mechanism.currency: str(i.measurement.cost),
+            "share": float(i.share),
+            "known": {"level": i.known[0], "query": i.known[1]},
+            "everywhere": i.everywhere,
+            "units": i.units,
+            "of": i.of,
+        }
+        | class_of(i.measurement, u.plan)
+        for u, i in all_
+    ]
+
+
+def lines(all_: RedundantMeasurements, config: Path | None = None) -> list[str]:
+    """A line for each level and query, with what can be done about it in ``config``; without one,
+    of a run that has measured them. Of classes that there may be, only units without only children
+    count."""
+    groups: dict[tuple[str, str, str], list[tuple[MeasuredRecords, RedundantMeasurement]]] = {}
+    for u, i in all_:
+        if i.of is not None or i.measurement in u.plan.plain:
+            groups.setdefault((u.name, i.measurement.level, i.measurement.query), []).append((u, i))
+    last = {
+        place[0]: place for place, group in groups.items() if all(i.everywhere for _, i in group)
+    }
+    out = []
+    for place, group in groups.items():
+        universe = group[0][0]
+        line = _line(universe, [i for _, i in group], spent=config is None)
+        if config is not None and last.get(universe.name) == place:
+            which = f" --universe {universe.name}" if universe.kind.table else ""
+            line += f". `das plan {config} --optimise TARGETS.toml --spare{which}` spends it anew"
+        out.append(line)
+    return out
+
+
+def _line(universe: MeasuredRecords, group: Sequence[RedundantMeasurement], *, spent: bool) -> str:
+    """A line for the classes of a level that have the same query."""
+    measurement, known = group[0].measurement, group[0].known
+    shares = [100 * float(i.share) for i in group if i.units != 0]
+    share = " to ".join(dict.fromkeys(f"{x:.4g}" for x in (min(shares), max(shares))))
+    takes, buys = ("took", "bought") if spent else ("takes", "buys")
+    where, more = _where(group)
+    above = "" if measurement.level == known[0] else ", and so above it"
+    return (
+        f"{universe.records}: {measurement.query} at {measurement.level} {takes} {share} % of"
+        f" {measurement.mechanism.currency} and {buys} nothing{where}: {known[1]} is"
+        f" {'held fixed' if group[0].kept else 'published exactly'} at {known[0]}{above}{more}"
+    )
+
+
+def _where(group: Sequence[RedundantMeasurement]) -> tuple[str, str]:
+    """In which units, where it is not in all; and what it buys in the others."""
+    if all(i.everywhere for i in group):
+        return "", ""
+    if group[0].of is None:
+        return (
+            f" in a {group[0].measurement.level} that is one unit of the tree",
+            ". One that is two units, in and out of American Indian areas, it tells apart",
+        )
+    units, of = (
+        sum(n or 0 for n in counts)
+        for counts in zip(*((i.units, i.of) for i in group), strict=True)
+    )
+    return f" in {units:,} of the {of:,} units that it measures", "; the others are parts of places"

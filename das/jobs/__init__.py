@@ -1,1 +1,0 @@
-"""Work on finished runs, or on several: sweep, comparison, map, attack."""

@@ -1,0 +1,281 @@
+"""Counts over a tree: what can be done with a release, without the truth
+(:class:`das.release.publications.PublicHalf`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from das import spec as specification
+from das.accounting.document import ForeignLine, ForeignStatement, Invariant, Line, Statement
+from das.accounting.draws import changed
+from das.accounting.guarantee import guarantee
+from das.accounting.planning import Repricing
+from das.engine.choice import EngineChoice
+from das.engine.local import LocalEngine
+from das.errors import InfeasibleError, ReleaseError, SpecError, UserError
+from das.files import atomic
+from das.files.release import spine as spine_file
+from das.files.release import statement
+from das.files.release.statement import adopt, check_taken
+from das.files.run import run_directory
+from das.files.run.ledger import digests
+from das.files.run.task_store import TaskStore
+from das.model.ledger import Event
+from das.model.mechanisms import MECHANISMS
+from das.model.redundant import RedundantMeasurements
+from das.model.spelling import query as spelt_query
+from das.model.universe import PERSONS, Universe
+from das.release import dictionary
+from das.release.estimating import certificates_json, post_process
+from das.release.measured_rows import RowOptions
+from das.release.opened import OpenedRelease, open_release
+from das.release.publications import PlanChoices, PublicHalf, Recomputation, Rerun
+from das.release.replicate_source import ReleaseSource
+from das.release.seal import Wording, seal
+from das.size import Size, sizes
+from das.spec import RunSpec, Spec, budget_toml
+from das.spec.notes import notes, redundant_by_spec, redundant_by_trees
+
+#: The parts of a specification that say nothing of what is measured.
+AFTERWARDS = ("estimation", "rounding", "output")
+_NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
+
+
+class PublicCounts(PublicHalf):
+    title = "counts over a tree"
+    optimised_from: Literal["tree", "release"] = "tree"
+    needed = _NEEDED
+    recounted = "; microdata, tables and exact counts, which agree"
+
+    def resolved(self, spec: Spec) -> RunSpec:
+        return spec.measured_by_us("a configuration")
+
+    def outlook(self, spec: RunSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
+        return sizes(spec), redundant_by_spec(spec)
+
+    def choices(self, spec: RunSpec, universe: str | None) -> PlanChoices:
+        try:
+            asked = spec.universe(universe or PERSONS.name)
+        except SpecError as error:
+            raise UserError(error.what, where="--universe", remedy=error.remedy) from None
+        plan, schema = asked.plan, asked.schema
+        return PlanChoices(
+            asked.name,
+            asked.records,
+            Repricing.of_schema(plan, schema),
+            spec.geography.levels,
+            spec.budget.delta,
+            lambda level, query, where: spelt_query(
+                query, schema, [d.query for d in plan.at(level)], where
+            ),
+            lambda p, deltas: guarantee(p.mechanism.currency, changed(p), deltas, [asked.name]),
+            lambda p: budget_toml(spec, asked.name, p),
+            [(u, i) for u, i in redundant_by_spec(spec) if u is asked],
+        )
+
+    def spare_of(self, release: Path) -> RedundantMeasurements:
+        opened = open_release(release)
+        return redundant_by_trees(opened.run, opened.trees, opened.spine)
+
+    def opened(self, release: Path) -> OpenedRelease:
+        return open_release(release)
+
+    def source(self, release: Path) -> ReleaseSource:
+        from das.release.own_replicates import OwnReplicates  # no run needs it
+
+        return OwnReplicates.of(open_release(release))
+
+    def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
+        from das.files.measurements import frame  # with pandas, which a run does without
+
+        return frame.summary(_files(path, asked))
+
+    def measured_rows(self, path: Path, asked: RowOptions) -> Any:
+        """The measured rows, with the words of the release's own specification, if there is one."""
+        from das.files.measurements import frame  # with pandas, which a run does without
+
+        root, release, schema = _files(path, asked), run_directory.release_above(path), None
+        if release is not None:
+            every = _universes(release)
+            schema = next(
+                (u.schema for u in every if u.kind.file("nmf") == root.resolve().name),
+                every[0].schema,
+            )
+        return frame.read_nmf(
+            root,
+            asked.level,
+            asked.query,
+            asked.geocodes or None,
+            tidy=asked.tidy,
+            schema=schema,
+            kind=asked.kind,
+        )
+
+    # What verifies a release is loaded when one is verified: a run does without.
+
+    def planned(self, release: Path) -> tuple[RunSpec, Mapping[str, Sequence[Event]]]:
+        from das.release.verify.sealed import check_places, trees_of
+
+        spec = specification.parse(
+            run_directory.read_text(release / "spec.toml", "specification"),
+            where=str(release / "spec.toml"),
+        )
+        trees = trees_of(release, [u.name for u in spec.universes])
+        check_places(trees, release)
+        spec = spec.on(trees)
+        events = {
+            u.name: [
+                Event.of(
+                    d,
+                    u.name,
+                    int(trees[u.name].classes(d.level)[d.unit_class].sum()),
+                    u.schema.query(d.query).answers,
+                )
+                for d in u.plan.measurements
+            ]
+            for u in spec.universes
+        }
+        return spec, events
+
+    def notes(self, spec: RunSpec) -> tuple[str, ...]:
+        return notes(spec)
+
+    def check_measured(
+        self, release: Path, said: Statement | ForeignStatement
+    ) -> Sequence[Line | ForeignLine]:
+        from das.release.verify.measured import check_files
+
+        lines = said.measured if isinstance(said, ForeignStatement) else said.ledger
+        check_files(release, MECHANISMS[said.mechanism], lines)
+        return lines
+
+    def check_layout(self, release: Path) -> None:
+        from das.release.verify.sealed import check_layout
+
+        spec, _ = self.planned(release)
+        check_layout(release, [u.name for u in spec.universes], spec.geography.levels)
+
+    def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
+        from das.publications.counts.invariants import check_assigned, check_constraints, listed
+        from das.release.verify.measured import check_described
+        from das.release.verify.sealed import check_dictionary, trees_of
+
+        spec, _ = self.planned(release)
+        said, names = wording.said, [u.name for u in spec.universes]
+        trees, spine = trees_of(release, names), spine_file.read(release / "spine.parquet")
+        for u in spec.universes:
+            check_described(release, u)
+        check_constraints(release, spec, trees, said)
+        check_assigned(release, spec, said)
+        own_spine = [name for name, tree in trees.items() if not tree.alike]
+        check_dictionary(
+            release, wording, dictionary.text(spec.after, spine, said.assigned, own_spine)
+        )
+        return tuple(listed(spec, trees, spine))
+
+    def check_published(self, release: Path, wording: Wording) -> None:
+        from das.release.verify.published import check_published
+
+        check_published(open_release(release), wording)
+
+    def again(self, rerun: Rerun) -> Recomputation:
+        """Estimate again. ``changes`` (``dotted.key=value``) change how it is estimated, rounded
+        and written, such as ``estimation.method=topdown``; the measurements stay the same."""
+        return self.estimated(rerun, rerun.release)
+
+    def estimated(self, rerun: Rerun, taken: Path) -> Recomputation:
+        """Estimate from the measurements and public files of the folder ``taken``: the release
+        itself, or what was made of files of another layout."""
+        release, into, progress = rerun.release, rerun.into.release, rerun.progress
+        opened = open_release(taken)
+        opened = opened.changed(_changed(opened.spec, rerun.changes))
+        _check_root(opened, release)
+        privacy = statement.read(taken)
+        if taken == release:
+            with rerun.stages("take over"):
+                adopt(release, into)
+                mine = digests(into) | {
+                    "spec.toml": run_directory.file_digest(release / "spec.toml")
+                }
+                check_taken(release, mine, privacy, opened.after.private)
+        atomic.write_text(into / "spec.toml", opened.spec.dump())
+        seal(into, privacy, opened.after.name)
+        choice = EngineChoice(workers=rerun.workers)
+        try:
+            with LocalEngine(rerun.workers) as engine:
+                made = post_process(
+                    rerun.into.root, opened.spec, engine, choice, rerun.stages, progress
+                )
+        except InfeasibleError as error:  # what was published contradicts itself
+            raise ReleaseError(
+                f"its constraints cannot be met together: {error.what}",
+                where=release,
+                remedy="the release is altered: get it again from where it was published",
+            ) from None
+        TaskStore(rerun.into.root).remove()
+        return Recomputation(
+            opened.after.name,
+            opened.spec.digest,
+            privacy.private,
+            {"certificates": certificates_json(made.certificates)},
+            privacy.says if isinstance(privacy, ForeignStatement) else (),
+        )
+
+
+def _check_root(opened: OpenedRelease, where: Path) -> None:
+    """Raises :class:`UserError` for the method topdown where no measurement says what to begin
+    with: the root has several children, and is not measured."""
+    for u in opened.after.universes:
+        tree = opened.tree(u)
+        root, *below = tree.spine.levels
+        alone = not below or tree.spine.units(below[0]) == 1
+        if opened.after.method == "topdown" and not alone and not tree.measured(root).any():
+            raise UserError(
+                f"the method topdown begins with {root}, and nothing is measured there",
+                where=where,
+                remedy="use --method full-information, which estimates it from the levels below",
+            )
+
+
+def _universes(release: Path) -> Sequence[Universe]:
+    path = release / "spec.toml"
+    text = run_directory.read_text(
+        path, "release specification", "name the folder of a run, or of a release"
+    )
+    return specification.of_release(text, where=str(path)).after.universes
+
+
+def _files(path: Path, asked: RowOptions) -> Path:
+    """Where the files are: of the universe that is asked for, where one is."""
+    if asked.universe is None:
+        return path
+    release = run_directory.release_above(path)
+    if release is None:
+        raise UserError(
+            "of files by themselves nobody knows the universe",
+            where="--universe",
+            remedy="leave it out, or give a run or its release",
+        )
+    return run_directory.nmf_folder(release, asked.among([u.name for u in _universes(release)]))
+
+
+def _changed(spec: Spec, changes: Sequence[str]) -> Spec:
+    """The specification with changes that leave alone what was measured. Raises :class:`UserError`
+    for others.
+    """
+    if not changes:
+        return spec
+    new = specification.of_release(spec.dump(), where="--set", overrides=changes)
+    for name, key in type(spec).model_fields.items():
+        if name not in AFTERWARDS and getattr(new, name) != getattr(spec, name):
+            raise UserError(
+                f"{key.alias or name} was settled when this release was measured",
+                where="--set",
+                remedy=(
+                    f"what can change afterwards is in {', '.join(AFTERWARDS)}; for anything else, "
+                    "run again: that measures again"
+                ),
+            )
+    return new

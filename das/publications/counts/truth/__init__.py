@@ -1,0 +1,1 @@
+"""How counts over a tree are made from records."""

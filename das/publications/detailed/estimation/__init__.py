@@ -1,0 +1,1 @@
+"""Estimates of the Detailed DHC that add up, with intervals."""

@@ -1,0 +1,43 @@
+"""``das detailed estimate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from das.cli.kit.console import CommandAnswer, answering
+from das.cli.kit.options import OUT, PATH, warn
+from das.files.run.run_directory import release_of
+from das.model.not_private import marked
+from das.publications.detailed.estimation.release import estimate as estimated
+from das.publications.detailed.release import open_groups
+
+
+@click.command()
+@click.argument("release", type=PATH)
+@click.option(
+    "--out",
+    type=OUT,
+    required=True,
+    help="Folder of the estimates; existing estimates are replaced.",
+)
+@click.option(
+    "--integers", is_flag=True, help="Also nonnegative integers that add up: the column COUNT."
+)
+@click.option("--csv", is_flag=True, help="Also write each part as CSV.")
+@answering
+def estimate(release: Path, out: Path, integers: bool, csv: bool) -> CommandAnswer:
+    """Estimate all groups of a RUN or release from its measurements: values that add up, with
+    standard errors and 95 % intervals.
+    """
+    opened = open_groups(release_of(release))
+    rows, private = estimated(opened, out, integers=integers, csv=csv), opened.spec.run.private
+
+    def show() -> None:
+        warn(private)
+        for kind, n in rows.items():
+            click.echo(f"  {kind}: {n:,} rows")
+        click.echo(f"written: {out}")
+
+    return CommandAnswer(marked({"out": str(out), "rows": rows}, private), show)

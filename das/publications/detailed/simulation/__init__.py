@@ -1,0 +1,1 @@
+"""Folders of the Detailed DHC that are made up."""

@@ -1,0 +1,1 @@
+"""From folders of records to the measurements of the Detailed DHC."""

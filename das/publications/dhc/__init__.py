@@ -1,0 +1,1 @@
+"""The Demographic and Housing Characteristics File (DHC): persons, housing units and households."""

@@ -1,0 +1,1 @@
+"""The ages of places: pyramids, single years and median ages, with intervals."""

@@ -1,0 +1,1 @@
+"""Files of the DHC: linked records, measurements on demand, fixed counts."""

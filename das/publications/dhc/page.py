@@ -1,0 +1,281 @@
+"""``release/report.html`` of the DHC, from its published counts. Nothing here can see the truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.accounting.document import Document
+from das.files import atomic
+from das.files.release import plain
+from das.model.histogram import Histogram
+from das.model.not_private import Private
+from das.model.query import Grouping, Query
+from das.model.solution import Certificates
+from das.model.spine import Spine
+from das.publications.dhc.agreement.identities import agreement
+from das.publications.dhc.agreement.tables import agreement_counts
+from das.publications.dhc.lookup import HeadlineCounts, PlaceProfiles, dhc_lookup, looked_up
+from das.publications.dhc.model.household_types import HHTYPE, TYPES, HouseholdType
+from das.publications.dhc.model.households import DHCH, TENURES, TENVACGQ
+from das.publications.dhc.model.persons import DHCP
+from das.publications.dhc.page_frame import NoiseMargins, OddUnits, dhc_html
+from das.publications.dhc.release_files import DhcCounts, check
+from das.publications.dhc.spec import DhcUniverse
+from das.report.facts import Facts, facts
+from das.report.template import PublicFrame, place_of
+from das.version import __version__
+
+NAME = "report.html"
+#: What is published, in words; and what the page leads to.
+WHAT = "Demographic and Housing Characteristics (DHC)"
+FILES = {
+    "tables": "the published tables, a CSV file for each table and level",
+    "microdata": "one row for each person, household or housing unit; rows add up to the tables",
+    "nmf": "every noisy measurement made on demand, with its variance",
+    "dictionary.csv": "what every file, column and code means",
+    "spec.toml": "the configuration",
+    "prior.json": "what was assumed of the lowest units besides their measurements",
+}
+#: The level that places are shown of, where the tree has it; else that below the root.
+SHOWN = "County"
+#: Answers of the largest query whose noise is told.
+FEW = 100
+#: The types of household that a reader tells apart; alone is the last but one.
+KINDS = (
+    "Married, own children",
+    "Married, no own children",
+    "Cohabiting couple",
+    "One parent, own children",
+    "Living alone",
+    "Others",
+)
+#: Classes of age in the look-up, by their first years.
+AGES = {
+    "Under 5 years": 0,
+    "5 to 17 years": 5,
+    "18 to 24 years": 18,
+    "25 to 34 years": 25,
+    "35 to 44 years": 35,
+    "45 to 54 years": 45,
+    "55 to 64 years": 55,
+    "65 to 74 years": 65,
+    "75 to 84 years": 75,
+    "85 years and over": 85,
+}
+TENURE_WORDS = ("Owned, with a mortgage", "Owned, free and clear", "Rented", "No cash rent")
+
+Ints = NDArray[np.int64]
+
+
+def write(
+    out: Path,
+    name: str,
+    spine: Spine,
+    counts: DhcCounts,
+    certificates: Mapping[str, Mapping[str, Certificates]],
+    privacy: Document | None,
+    private: Private,
+    universes: Sequence[DhcUniverse] = (),
+    *,
+    own_spine: bool = False,
+    shares: bool = False,
+) -> None:
+    """Write the page under ``out``.
+
+    ``certificates`` are those of the estimation by universe and level, empty if unknown.
+    ``privacy`` is the statement of the release, if there is one. ``universes``, if given, say how
+    everything was measured, and the page shows the noise; ``own_spine``: over other units than the
+    published ones. ``shares``: whether the lowest units were assumed to have their parents' shares.
+    Raises :class:`InputError` for counts of another tree."""
+    check(spine, counts)
+    root, lowest = spine.levels[0], spine.levels[-1]
+    levels = [(level, spine.units(level)) for level in spine.levels]
+    page = dhc_html(
+        {**_facts(name, privacy, private, own_spine), "shares": shares},
+        PublicFrame(place_of(spine, name), WHAT, name, __version__, (), plain.listed(out, FILES)),
+        levels,
+        profiles(spine, counts),
+        odd(counts, lowest),
+        dhc_lookup(
+            spine, {lv: headlines(counts, lv) for lv in looked_up(spine)}, shown_level(spine)
+        ),
+        certificates=certificates,
+        householders=int(counts["persons"][root].answer(DHCP.query("relgq_4_groups"))[0, 0]),
+        privacy_page=privacy is not None,
+        noise=[line for u in universes for line in margins(u)],
+    )
+    atomic.write_text(out / NAME, page)
+
+
+def margins(u: DhcUniverse) -> Iterator[NoiseMargins]:
+    """The margins of each query of a universe that has few answers, level by level."""
+    for query in (u.schema.query(name) for p in u.strategy.outer for name in p.queries):
+        if query.answers <= FEW:
+            yield NoiseMargins(
+                u.name,
+                query.title,
+                query.answers,
+                tuple(d.margin() for d in u.plan.measurements if d.query == query.name),
+            )
+
+
+def _facts(name: str, privacy: Document | None, private: Private, own_spine: bool) -> Facts:
+    words = (
+        "relationship, sex, age, origin and race of persons; types of households; tenure and"
+        " vacancy of units"
+    )
+    if privacy is None:
+        return {"name": name, "schema": words, "private": private, "own_spine": own_spine}
+    return facts(name, DHCP, privacy, own_spine=own_spine) | {"schema": words, "private": private}
+
+
+def profiles(spine: Spine, counts: DhcCounts) -> PlaceProfiles:
+    """Profiles of the root, and of the units of the level that is shown, the largest first. Without
+    households and units if only persons were counted."""
+    root, level = spine.levels[0], shown_level(spine)
+    shown = [root, level] if level != root else [root]
+    of = {u: Histogram.concatenate([levels[lv] for lv in shown]) for u, levels in counts.items()}
+    names = [name for lv in shown for name in called(spine, lv)]
+    ages = of["persons"].answer(DHCP.query("sex * age")).reshape(len(names), 2, -1)
+    order = np.array(
+        [0, *(1 + np.argsort(-ages[1:].sum(axis=(1, 2)), kind="stable"))], dtype=np.int64
+    )
+    titles = tuple(names[i] for i in order)
+    away = of["persons"].answer(DHCP.query("relgq_4_groups"))[order, 2:].sum(axis=1)
+    if len(of) == 1:  # persons alone
+        none = np.zeros((len(names), 0), dtype=np.int64)
+        nothing = none.sum(axis=1)
+        return PlaceProfiles(level, titles, ages[order], away, none, (), none, (), nothing, nothing)
+    units = of["units"].answer(TENVACGQ.query("detailed"))[order]
+    vacant, facilities = len(TENURES), TENVACGQ.cells - 24
+    return PlaceProfiles(
+        level,
+        titles,
+        ages[order],
+        away,
+        units[:, :vacant],
+        TENURE_WORDS,
+        _types(of["households"])[order],
+        KINDS,
+        units[:, vacant:facilities].sum(axis=1),
+        units[:, facilities:].sum(axis=1),
+    )
+
+
+def shown_level(spine: Spine) -> str:
+    """The level that places are shown of."""
+    return SHOWN if SHOWN in spine.levels[1:] else spine.levels[min(1, len(spine) - 1)]
+
+
+def called(spine: Spine, level: str) -> list[str]:
+    """The names of the units of a level, or their codes; a name that several have, with that of the
+    unit above."""
+    depth = spine.index(level)
+    names = [str(n) or spine.code(level, i) for i, n in enumerate(spine.names[depth])]
+    many = {name for name, n in Counter(names).items() if n > 1}
+    above = [spine.title(spine.levels[depth - 1], u) for u in spine.parent[depth].tolist()]
+    return [f"{n}, {a}" if n in many else n for n, a in zip(names, above, strict=True)]
+
+
+def headlines(counts: DhcCounts, level: str) -> list[HeadlineCounts]:
+    """What the look-up has of the places of a level."""
+    persons, households = counts["persons"][level], counts["households"][level]
+    units = counts["units"][level].answer(TENVACGQ.query("detailed"))
+    lived, vacant = len(TENURES), TENVACGQ.cells - 24
+    homes = np.stack([units[:, :lived].sum(axis=1), units[:, lived:vacant].sum(axis=1)], axis=1)
+    of = [
+        ("households", "total", "Total", ("total",), households.totals()[:, None]),
+        ("households", "tenure", "Tenure", TENURE_WORDS, units[:, :lived]),
+        ("households", "type", "Household type", KINDS, _types(households)),
+        ("housing", "total", "Total", ("total",), homes.sum(axis=1, keepdims=True)),
+        ("housing", "occupancy", "Occupancy", ("Occupied", "Vacant"), homes),
+    ]
+    return [*person_headlines(persons), *(HeadlineCounts(*x) for x in of)]
+
+
+def person_headlines(persons: Histogram) -> Iterator[HeadlineCounts]:
+    """What the look-up has of persons."""
+    sex = DHCP.query("sex")
+    yield HeadlineCounts("persons", "total", "Total", ("total",), persons.totals()[:, None])
+    yield HeadlineCounts("persons", "sex", sex.title, tuple(sex.captions()), persons.answer(sex))
+    yield HeadlineCounts("persons", "age", "Age", tuple(AGES), persons.answer(_ages()))
+
+
+def _ages() -> Query:
+    """Persons by classes of age."""
+    single = DHCP.attribute("age").levels
+    first = list(AGES.values())
+    index = np.searchsorted(first, np.arange(len(single)), side="right") - 1
+    classes = Grouping("ages", "age", tuple(AGES), tuple(index.tolist()), "Age", tuple(AGES))
+    total = DHCP.query("total").groupings
+    return Query("ages", tuple(classes if g.attribute == "age" else g for g in total))
+
+
+def _kind(t: HouseholdType) -> int:
+    if t.married:
+        return int(not t.own)
+    if t.cohabiting:
+        return 2
+    return 3 if t.own else 4 if t.alone else 5
+
+
+def _types(h: Histogram) -> Ints:
+    kind = np.array([_kind(t) for t in TYPES])
+    return h.answer(DHCH.query(HHTYPE.name)) @ (kind[:, None] == np.arange(len(KINDS)))
+
+
+#: Identities that the page names where they are violated.
+_DISAGREEMENTS = {
+    "E5": "other numbers of householders than of households",
+    "E2": "other numbers of spouses and partners than of couples",
+    "any": "persons and households that contradict each other in anything"
+    " (das evaluate --agreement)",
+}
+
+
+def _level(counts: DhcCounts, level: str) -> dict[str, Histogram]:
+    return {name: of[level] for name, of in counts.items()}
+
+
+def odd(counts: DhcCounts, lowest: str) -> list[OddUnits]:
+    """What hardly is so, of how many units of the ``lowest`` level it is published. Of persons
+    those in households count.
+    """
+    persons, households = counts["persons"][lowest], counts["households"][lowest].totals()
+    of = persons.answer(
+        DHCP.query("relgq_4_groups")
+    )  # householders, others with them, two classes of group quarters
+    home, away = of[:, :2].sum(axis=1), of[:, 2:].sum(axis=1)
+    adult, lived = persons.answer(DHCP.query("votingage"))[:, 1], home + away > 0
+    found = {r.identity: r for r in agreement(agreement_counts(_level(counts, lowest)), lowest)}
+    return [
+        OddUnits(
+            "persons in households, and no household",
+            int(((home > 0) & (households == 0)).sum()),
+            int((home > 0).sum()),
+        ),
+        OddUnits(
+            "households, and nobody in them",
+            int(((home == 0) & (households > 0)).sum()),
+            int((households > 0).sum()),
+        ),
+        OddUnits(
+            "fewer persons in households than households",
+            int(((home > 0) & (home < households)).sum()),
+            int((households > 0).sum()),
+        ),
+        OddUnits(
+            "nobody of 18 years and over, and no group quarters",
+            int((lived & (adult == 0) & (away == 0)).sum()),
+            int(lived.sum()),
+        ),
+        *(
+            OddUnits(says, found[name].violated, found[name].units)
+            for name, says in _DISAGREEMENTS.items()
+        ),
+    ]

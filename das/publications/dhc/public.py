@@ -1,0 +1,156 @@
+"""The DHC: what can be done with a release, without the truth
+(:class:`das.release.publications.PublicHalf`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from das.accounting.document import Invariant, Line, Statement
+from das.engine import executor
+from das.estimate.outer import OuterEstimates
+from das.files.release import statement
+from das.files.release.statement import adopt, check_taken
+from das.files.run import run_directory
+from das.files.run.ledger import digests
+from das.model.ledger import Event
+from das.model.mechanisms import MECHANISMS
+from das.model.redundant import RedundantMeasurement, RedundantMeasurements, open_answers
+from das.publications.dhc import dictionary, verification
+from das.publications.dhc import measured_rows as on_demand_rows
+from das.publications.dhc.files import fixed_counts
+from das.publications.dhc.link_run import link_run
+from das.publications.dhc.publishing import cost, publish
+from das.publications.dhc.release import SPEC, OpenedDhc, open_dhc
+from das.publications.dhc.replicates import DhcReplicates
+from das.publications.dhc.spec import DhcSpec, DhcUniverse
+from das.release.estimating import certificates_json
+from das.release.measured_rows import RowOptions
+from das.release.publications import PublicHalf, Recomputation, Rerun
+from das.release.replicate_source import ReleaseSource
+from das.release.seal import Wording, seal
+from das.release.verify.sealed import check_dictionary, check_layout, check_places
+from das.size import Size
+
+_NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
+_SHARES = (
+    "its queries and their shares are those of production, and no others: budget.persons, .units"
+    " and .households multiply them (--set), and `das sweep --times` shows what that buys"
+)
+#: Answers of the finest counts that are held fixed: no query with more follows from them.
+_MOST_KNOWN = 2016
+_AREAS = (
+    "totals of areas are those of the redistricting release that it rests on: plan the"
+    " configuration of that. For ages in areas set geography.targets here, too (docs/areas.md)"
+)
+
+
+class PublicDhc(PublicHalf):
+    title = "the DHC"
+    optimised_from: Literal["tree", "release"] = "release"
+    cannot: Mapping[str, str] = {
+        "plan --margin": _SHARES,
+        "plan --areas": _AREAS,
+        "estimate --set": "only what was measured on demand for its outer passes can be known: leave it out",
+        "risk": (
+            "its models of an intruder are of counts that were measured whole: `das risk report` on"
+            " the redistricting release says what a unique person risks there, and `das plan` what"
+            " each answer here has of noise"
+        ),
+        "arrays": (
+            "its schemas of a million cells cannot be drawn whole: docs/dhc.md (In memory) measures"
+            " and estimates one universe on demand from arrays"
+        ),
+    }
+    needed: Sequence[str] = _NEEDED
+    recounted = "; microdata, tables and exact counts, which agree"
+
+    def outlook(self, spec: DhcSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
+        return (), [(u, m) for u in spec.universes for m in _redundant(u, spec)]
+
+    def opened(self, release: Path) -> OpenedDhc:
+        return open_dhc(release)
+
+    def source(self, release: Path) -> ReleaseSource:
+        return DhcReplicates.of(open_dhc(release))
+
+    def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
+        opened, asked = _asked(path, asked)
+        return on_demand_rows.summary(opened, asked)
+
+    def measured_rows(self, path: Path, asked: RowOptions) -> Any:
+        return on_demand_rows.rows(*_asked(path, asked))
+
+    def planned(self, release: Path) -> tuple[DhcSpec, Mapping[str, Sequence[Event]]]:
+        opened = open_dhc(release)
+        return opened.spec, {
+            u.name: [e for level in opened.spine.levels for e in opened.events(u, level)]
+            for u in opened.spec.universes
+        }
+
+    def notes(self, spec: DhcSpec) -> tuple[str, ...]:
+        return spec.notes
+
+    def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
+        verification.check_files(open_dhc(release), MECHANISMS[said.mechanism], said.ledger)
+        return said.ledger
+
+    def check_layout(self, release: Path) -> None:
+        opened = open_dhc(release)
+        check_layout(release, [u.name for u in opened.spec.universes], opened.spine.levels)
+
+    def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
+        opened = open_dhc(release)
+        check_places(opened.trees, release)
+        verification.check_counts(opened, wording.said)
+        check_dictionary(release, wording, dictionary.text(opened))
+        return wording.said.outside
+
+    def check_published(self, release: Path, wording: Wording) -> None:
+        verification.check_published(open_dhc(release), wording)
+
+    def again(self, rerun: Rerun) -> Recomputation:
+        release, into = rerun.release, rerun.into.release
+        opened, privacy = open_dhc(release), statement.read(release)
+        adopt(release, into, [SPEC, *(fixed_counts.name(name) for name in opened.fixed)])
+        check_taken(release, digests(into), privacy, opened.spec.run.private)
+        name = opened.spec.run.name
+        privacy = seal(into, privacy, name)  # the page of the release refers to its page
+        done: dict[str, OuterEstimates] = {}
+        with rerun.stages("estimate"), executor(rerun.workers) as pool:
+            for u in opened.spec.universes:
+                done[u.name] = opened.estimate(u, opened.source(u), done, pool, rerun.progress)
+        publish(replace(opened, folder=into), done, privacy, rerun.stages, rerun.progress)
+        link_run(
+            rerun.into,
+            opened.spec.link,
+            workers=rerun.workers,
+            stages=rerun.stages,
+            progress=rerun.progress,
+        )
+        certificates = certificates_json({u: e.certificates for u, e in done.items()})
+        said = {"certificates": certificates}
+        return Recomputation(
+            name, opened.spec.digest, opened.spec.run.private, said, cost=cost(privacy)
+        )
+
+
+def _redundant(u: DhcUniverse, spec: DhcSpec) -> Iterator[RedundantMeasurement]:
+    """What follows from the counts that are held fixed in each lowest unit, at any level."""
+    small = dict.fromkeys(
+        d.query for d in u.plan.plain if u.schema.query(d.query).answers <= _MOST_KNOWN
+    )
+    nothing = [q for q in small if not open_answers(u.schema, q, u.fixed_query)]
+    known = spec.geography.levels[-1], u.fixed_query
+    for d in u.plan.plain:
+        if d.query in nothing:
+            yield RedundantMeasurement(d, known, d.cost / u.plan.cost, kept=True)
+
+
+def _asked(path: Path, asked: RowOptions) -> tuple[OpenedDhc, RowOptions]:
+    """The release, and the requested rows; a folder of files has one universe."""
+    opened = open_dhc(run_directory.release_above(path) or path)
+    folders = {u.kind.file("nmf"): u.name for u in opened.spec.universes}
+    return opened, asked.on(path, folders)

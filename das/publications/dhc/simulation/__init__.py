@@ -1,0 +1,1 @@
+"""Linked records that are made up to the counts of a redistricting extract."""

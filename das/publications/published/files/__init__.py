@@ -1,0 +1,1 @@
+"""The layout of published noisy measurement files, and what is known besides them."""

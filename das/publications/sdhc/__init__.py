@@ -1,0 +1,1 @@
+"""The Supplemental DHC (S-DHC): persons in households, by PHSafe's tables."""

@@ -1,0 +1,1 @@
+"""From linked records to the measurements of the S-DHC."""

@@ -1,0 +1,1 @@
+"""Tools, a folder for each, with its command. They rest on the core and on publications."""

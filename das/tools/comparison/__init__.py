@@ -1,0 +1,1 @@
+"""A run compared with published counts, with its truth, or with another run."""

@@ -1,0 +1,195 @@
+r"""Relationships once everyone has a household: as many of each, by age, as the persons' file has
+in the tract.
+
+A member can take any relationship that leaves the household of its type: no third generation where
+the type has none, a relative where one is needed. An own child under 18 where the type has none of
+that age has a price. A minimum-cost flow of a tract sends members to relationships by class of age,
+and on to relationships: keeping one's own costs nothing, another a little, more than published at
+an age some, and more than published in all much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+
+from das.publications.dhc.agreement.counted import Ints, type_fields
+from das.publications.dhc.model.members import LEVEL, OWN, PARENTS
+from das.solve.network import Flow
+from das.tools.link.members import GRANDS, OWNS, PARENT_LIKE, possible_ages, relation_class
+from das.tools.link.people import (
+    CHILD6,
+    CHILD17,
+    FREE,
+    GENERATION,
+    GRAND6,
+    GRAND17,
+    GROWN,
+    OWN6,
+    OWN17,
+    RELATIVE,
+    STRANGER,
+    HomePersons,
+)
+
+#: The relationships of members: from biological child to other nonrelative.
+FIRST = LEVEL["biological-child"]
+MEMBERS = LEVEL["other-nonrelative"] + 1 - FIRST
+#: Ages where the classes begin in which relationships are counted.
+BANDS = (3, 5, 6, 12, 14, 15, 18, 30, 65)
+_CHANGED, _OTHER_CLASS, _OVER_AGE, _OVER, _MANY = 2, 3, 4, 40, 1 << 30
+#: What an own child costs where the type has none of that age.
+_NEW_OWN = 15
+#: What years between generations cost, by the class of :data:`_YEARS` that they are in.
+SHUT = -1
+_YEARS, _CLOSE = (15, 17), np.array([SHUT, 4, 0])
+_CHILD, _PARENT, _GRANDCHILD = 0, 1, 2
+_IN_LAW, _OTHER_RELATIVE = (LEVEL[x] for x in ("child-in-law", "other-relative"))
+_GRANDCHILDREN = (LEVEL["grandchild"],)
+
+
+@cache
+def _sets() -> Mapping[int, tuple[int, ...]]:
+    """The relationships that each kind of place is for; those of free ones follow from the type."""
+    strangers = tuple(range(LEVEL["roommate"], FIRST + MEMBERS))
+    relatives = tuple(r for r in range(FIRST, LEVEL["roommate"]))
+    grand = _GRANDCHILDREN
+    return {
+        OWN6: OWN,
+        OWN17: OWN,
+        CHILD6: (*relatives, *strangers),
+        CHILD17: (*relatives, *strangers),
+        GRAND6: grand,
+        GRAND17: grand,
+        GENERATION: (*PARENTS, *grand),
+        GROWN: (*OWN, _IN_LAW),
+        RELATIVE: relatives,
+        STRANGER: strangers,
+        FREE: (*relatives, *strangers),
+    }
+
+
+def prices(people: HomePersons, household: Ints, places: Ints, head: Ints, kind: Ints) -> Ints:
+    """What it costs that a person has each relationship of members, ``(persons, MEMBERS)``, or
+    ``SHUT``. All are shut to householders and partners, whose kind of place is -1."""
+    out = np.full((len(people), MEMBERS), SHUT, dtype=np.int64)
+    member = np.flatnonzero(places >= 0)
+    place, home = places[member], household[member]
+    age, t = people.age[member], type_fields()
+    by_place = np.zeros((len(_sets()), MEMBERS), dtype=bool)
+    for p, labels in _sets().items():
+        by_place[p, [x - FIRST for x in labels]] = True
+    able = by_place[place] & possible_ages()[FIRST : FIRST + MEMBERS, age].T
+    able[age < 18, _IN_LAW - FIRST] = False
+    years = _years_cost(people.age[head[home]] - age)
+    years = np.where((place <= OWN17)[:, None] & (years != SHUT), 0, years)
+    able &= years != SHUT
+    _one_generation(able, people.relgq[member], place, home, kind)
+    _needs_relative(able, place, kind[home])
+    able[~able.any(axis=1) & (t.relatives[kind[home]] == 1), _OTHER_RELATIVE - FIRST] = True
+    able[~able.any(axis=1), MEMBERS - 1] = True
+    bit = np.where(age < 6, 1, 2)
+    new = np.zeros_like(years)
+    new[np.ix_((age < 18) & (t.own[kind[home]] & bit == 0), [x - FIRST for x in OWN])] = _NEW_OWN
+    out[member] = np.where(able, years.clip(0) + new, SHUT)
+    return out
+
+
+def _years_cost(gap: Ints) -> Ints:
+    """What it costs, ``(members, MEMBERS)``, that members have relationships that their ages do not
+    suggest. ``gap``: how many years each is younger than the householder. Children are 17 years
+    younger, parents as much older, grandchildren 33 years younger; two years less cost something,
+    and fewer are ``SHUT``."""
+    out = np.zeros((len(gap), MEMBERS), dtype=np.int64)
+    for labels, years in (((*OWN, _IN_LAW), gap), (PARENTS, -gap), (_GRANDCHILDREN, gap - 16)):
+        cost = _CLOSE[np.searchsorted(_YEARS, years, side="right")]
+        out[:, [x - FIRST for x in labels]] = cost[:, None]
+    return out
+
+
+def _one_generation(able: np.ndarray, relgq: Ints, place: Ints, home: Ints, kind: Ints) -> None:
+    """Where a type has no three generations, one besides the householder's is allowed: that of its
+    own children, else the one that most members are called after."""
+    t, homes = type_fields(), len(kind)
+    cls = relation_class()[relgq]
+    votes = np.zeros((homes, 3))
+    for i, which in enumerate((OWNS, PARENT_LIKE, GRANDS)):
+        np.add.at(votes[:, i], home, (cls == which) * (place != STRANGER))
+    votes[:, _CHILD] += 0.5 + 100 * (t.own[kind] > 0)
+    kept = np.argmax(votes, axis=1)
+    plain = t.multig[kind] == 0
+    groups = ((*OWN, _IN_LAW), PARENTS, _GRANDCHILDREN)
+    for i, labels in enumerate(groups):
+        shut = plain[home] & (kept[home] != i)
+        for label in labels:
+            able[shut, label - FIRST] = False
+
+
+def _needs_relative(able: np.ndarray, place: Ints, kind: Ints) -> None:
+    """The only relative of a family is one, and nobody is one where there are none."""
+    t = type_fields()
+    strangers = slice(LEVEL["roommate"] - FIRST, None)
+    child = np.isin(place, (CHILD6, CHILD17))
+    only = child & (t.relatives[kind] == 1) & (t.couple[kind] > 1) & (t.own[kind] == 0)
+    able[only, strangers] = False
+    able[child & (t.relatives[kind] == 0), : strangers.start] = False
+
+
+def relabelled(people: HomePersons, price: Ints, published: Ints) -> Ints:
+    """``relgq`` of everyone in a tract, from :func:`prices`. ``published``: the persons of each
+    class of age and relationship of members, ``(bands, MEMBERS)``."""
+    out = people.relgq.copy()
+    member = np.flatnonzero((price != SHUT).any(axis=1))
+    if not len(member):
+        return out
+    band = np.searchsorted(BANDS, people.age[member], side="right")
+    now = (people.relgq[member] - FIRST).clip(0, MEMBERS - 1)
+    key = np.concatenate([price[member], now[:, None], band[:, None]], axis=1).astype(np.int8)
+    alike, group, many = np.unique(key, axis=0, return_inverse=True, return_counts=True)
+    sent = _flowed(alike.astype(np.int64), many, published)
+    order = np.argsort(group.reshape(-1), kind="stable")
+    # group by group, those of one in their order
+    labels = np.repeat(np.tile(np.arange(MEMBERS), len(many)), sent.reshape(-1))
+    out[member[order]] = FIRST + labels
+    return out
+
+
+def by_band(people: HomePersons) -> Ints:
+    """Persons by class of age and relationship of members, ``(bands, MEMBERS)``."""
+    which = people.relgq >= FIRST
+    band = np.searchsorted(BANDS, people.age[which], side="right")
+    out = np.zeros((len(BANDS) + 1, MEMBERS), dtype=np.int64)
+    np.add.at(out, (band, people.relgq[which] - FIRST), 1)
+    return out
+
+
+def _flowed(alike: Ints, many: Ints, published: Ints) -> Ints:
+    """How many of each group of persons who are alike get each relationship, ``(groups, MEMBERS)``.
+    A row of ``alike`` has prices, the relationship so far, and the class of age."""
+    groups, bands = len(many), len(published)
+    price, now, band = alike[:, :MEMBERS], alike[:, MEMBERS], alike[:, MEMBERS + 1]
+    kinds = relation_class()[FIRST:]
+    cost = np.where(kinds[None, :] == kinds[now][:, None], _CHANGED, _OTHER_CLASS)
+    cost[np.arange(groups), now] = 0
+    rows, columns = np.nonzero(price != SHUT)
+    by_age = groups + np.arange(bands * MEMBERS)
+    ends = groups + bands * MEMBERS + np.arange(MEMBERS)
+    sink = int(ends[-1]) + 1
+    flow = Flow()
+    to = by_age[band[rows] * MEMBERS + columns]
+    flow.add(rows, to, many[rows], cost[rows, columns] + price[rows, columns])
+    total = published.sum(axis=0)
+    for tail, head, held, over in (
+        (by_age, np.tile(ends, bands), published.reshape(-1), _OVER_AGE),
+        (ends, np.full(MEMBERS, sink), total, _OVER),
+    ):
+        flow.add(tail, head, held, np.zeros(len(tail)))
+        flow.add(tail, head, np.full(len(tail), _MANY), np.full(len(tail), over))
+    supply = np.zeros(sink + 1, dtype=np.int64)
+    supply[:groups] = many
+    found = flow.solve(supply, sink)
+    assert found is not None  # each person has a relationship that is open
+    sent = np.zeros((groups, MEMBERS), dtype=np.int64)
+    sent[rows, columns] = found[: len(rows)]
+    return sent

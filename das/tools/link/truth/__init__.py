@@ -1,0 +1,1 @@
+"""The score of linked records, against the true ones."""

@@ -1,0 +1,1 @@
+"""Maps of a number for each unit."""

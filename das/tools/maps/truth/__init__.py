@@ -1,0 +1,1 @@
+"""The numbers of a map; some are errors against the truth."""

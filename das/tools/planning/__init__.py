@@ -1,0 +1,1 @@
+"""Plans of a budget: margins of error, prices, the best shares."""

@@ -1,0 +1,395 @@
+"""``das plan --optimise``: the best shares of a budget, on the terminal, as JSON, or as tables of a
+configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from das.accounting.changes import pair_limits
+from das.cli.kit.console import CommandAnswer, console, print_answer, records_table
+from das.cli.kit.options import exact_option, warn
+from das.design.target_set import Objective
+from das.engine import Progress
+from das.engine.display import Live
+from das.errors import UserError
+from das.files import packaged
+from das.files.run.run_directory import release_of
+from das.model.not_private import PLANNED, marked
+from das.model.spelling import named
+from das.model.universe import PERSONS, Planned
+from das.publications.dhc.release import open_dhc
+from das.publications.dhc.release_files import tables_of
+from das.publications.dhc.spec import DhcSpec, all_of_production, dhc_budget_toml
+from das.release.opened import open_release
+from das.spec import RunSpec, Specification, budget_toml
+from das.tools.planning import ground as plan_ground
+from das.tools.planning import large_ground, optimizing
+from das.tools.planning.epsilon_guards import guarded_losses
+from das.tools.planning.ground import Ground
+from das.tools.planning.optimizing import LossRow, Optimum, TargetRow
+from das.tools.planning.target_file import (
+    new_measurements,
+    read_targets,
+    target_set_of,
+    targets_of_blocks,
+)
+
+#: A standard deviation has changed if it is this many times its earlier value.
+CHANGED = 1.005
+#: Counts that a list of what becomes worse names, and the price that is explained.
+WORST, DEAR = 12, 0.05
+#: A gap that is so many times what a search goes on to is said to be one.
+UNPROVED = 2
+#: From here on a ratio is said in times, and below it in per cent.
+SOME = 10
+
+
+@dataclass(frozen=True)
+class OptimiseOptions:
+    """The options of the command that are for this."""
+
+    targets: Path
+    units: str | None
+    data: tuple[Path, ...]
+    like: Path | None
+    keep: tuple[str, ...]
+    rho: str | None
+    least: bool
+    spare: bool
+
+    def __post_init__(self) -> None:
+        known = [
+            o
+            for o, given in (("--units", self.units), ("--data", self.data), ("--like", self.like))
+            if given
+        ]
+        if len(known) > 1:
+            raise UserError(
+                f"goes without {known[0]}", where=known[1], remedy="say in one way what the tree is"
+            )
+        if self.least and self.spare:
+            raise UserError("goes without --least", where="--spare")
+        if self.rho is not None and self.least:
+            raise UserError("goes without --least, which finds it", where="--rho")
+
+    @property
+    def objective(self) -> Objective | None:
+        return "least" if self.least else "spare" if self.spare else None
+
+
+def show_optimum(
+    spec: RunSpec, universe: Planned, asked: OptimiseOptions, as_toml: bool, as_json: bool
+) -> None:
+    where = str(asked.targets)
+    levels = spec.geography.levels
+    if asked.targets.is_file() and asked.targets.suffix != ".toml":
+        written = targets_of_blocks(asked.targets, levels[-1])
+    else:
+        written = read_targets(packaged.targets(asked.targets), where=where)
+    pairs = [(d.level, d.query) for d in universe.plan.plain]
+    target_set = target_set_of(
+        written, asked.objective, asked.keep, universe.schema, levels, pairs, where
+    )
+    rho = None if asked.rho is None else exact_option("--rho", asked.rho)
+    if rho is not None and rho <= 0:
+        raise UserError(f"a rho of {rho}", where="--rho", remedy="give a positive one")
+    losses = guarded_losses(written.epsilon.each, spec, universe.name, where)
+    costs = {(d.level, d.query): d.cost for d in universe.plan.plain}
+    limits = pair_limits(universe.schema, pairs, costs) if written.epsilon.pairs else {}
+    with Live(quiet=as_json or as_toml) as shown:
+        ground = _ground(spec, universe.name, asked, written.lists, shown)
+        found = optimizing.optimum(universe, target_set, ground, rho, shown, losses, limits)
+    if as_toml:
+        made = made_from(found, asked.targets.name)
+        tables = budget_toml(spec, universe.name, found.plan, made)
+        click.echo(toml_of(found, asked.targets.name, tables), nl=False)
+    else:
+        show(found, spec, universe.name, universe.records, as_json)
+
+
+def show(found: Optimum, spec: Specification, universe: str, records: str, as_json: bool) -> None:
+    """On the terminal or as JSON."""
+    data = marked(_said(found, spec, universe), spec.run.private, PLANNED)
+    print_answer(CommandAnswer(data, lambda: _print(found, spec, records)), as_json)
+
+
+def _ground(
+    spec: RunSpec, universe: str, asked: OptimiseOptions, lists: Sequence[Path], shown: Progress
+) -> Ground:
+    if asked.units is not None:
+        try:
+            units = [int(n.strip().replace("_", "")) for n in asked.units.split(",")]
+        except ValueError:
+            raise UserError(
+                f"{asked.units!r} is no list of whole numbers",
+                where="--units",
+                remedy="write for instance 1,52,3221,73057,217740,6500000",
+            ) from None
+        return plan_ground.of_units(spec, spec.universe(universe), units)
+    if asked.like is not None:
+        return plan_ground.of_release(spec, universe, open_release(release_of(asked.like)), lists)
+    return plan_ground.of_data(spec, universe, asked.data, shown, lists)
+
+
+# --- what is shown
+# --------------------------------------------------------------------------------------------
+
+
+def _print(found: Optimum, spec: Specification, records: str) -> None:
+    warn(spec.run.private, PLANNED)
+    title = f"{spec.run.name}: {records}, {found.ground.says}"
+    console().print(records_table(title, [_row(r, found) for r in found.rows]))
+    console().print(records_table("Shares of rho, %", _shares(found)))
+    if found.losses:
+        console().print(records_table("Guards on epsilon", [_loss(r) for r in found.losses]))
+    for says in _sentences(found):
+        click.echo(says)
+
+
+def _row(r: TargetRow, found: Optimum) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "target": str(r.estimand),
+        "now": _figure(r.now),
+        "best": _figure(r.then),
+        "ratio": _figure(r.then / r.now) if r.now else "–",
+    }
+    if any(x.limit is not None for x in found.rows):
+        row["limit"] = "–" if r.limit is None else _figure(r.limit)
+    if r.predicted is not None:
+        row |= {"predicted now": _figure(r.predicted[0]), "predicted best": _figure(r.predicted[1])}
+    return row | {"price, %": f"{100 * r.price:.1f}"}
+
+
+def _loss(r: LossRow) -> dict[str, Any]:
+    return {
+        "between": r.relation.replace("_", " "),
+        "of": r.name,
+        "over": r.over,
+        "now": f"{r.now:.6f}",
+        "at most": f"{r.most:.6f}",
+        "best": f"{r.then:.6f}",
+    }
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _costs(found: Optimum) -> list[tuple[str, str, Fraction, Fraction]]:
+    now, then = ({(d.level, d.query): d.cost for d in p.plain} for p in (found.now, found.plan))
+    return [
+        (lv, q, now.get((lv, q), Fraction(0)), then.get((lv, q), Fraction(0)))
+        for lv, q in found.ground.measurements.pairs
+    ]
+
+
+def _shares(found: Optimum) -> list[dict[str, Any]]:
+    """By level and query of the plan's that has one, in per cent of the total of each plan."""
+    a, b = found.now.cost, found.plan.cost
+    return [
+        {
+            "level": lv,
+            "query": q,
+            "now": f"{float(100 * n / a):.2f}",
+            "best": f"{float(100 * t / b):.2f}" if t else "–",
+        }
+        for lv, q, n, t in _costs(found)
+    ]
+
+
+def _sentences(found: Optimum) -> list[str]:
+    out = [found.certificate]
+    if found.target_set.objective == "least":
+        out.append(f"rho = {float(found.plan.cost):.6g} in place of {float(found.now.cost):.6g}")
+    if found.losses:
+        out.append(
+            f"rho = {float(found.plan.cost):.6g}, at which every guard on epsilon holds by exact"
+            " composition"
+        )
+    if found.pairs:
+        out.append(
+            f"no two records cost more rho than their limit ({found.pairs:,} kinds of pairs)"
+        )
+    if found.gap > optimizing.GAPS[found.ground.kind][0] * UNPROVED:
+        out.append(_unproved(found))
+    for level, query in found.redundant:
+        cost = next(n for lv, q, n, _ in _costs(found) if (lv, q) == (level, query))
+        out.append(
+            f"the measurement {level}:{query} takes {float(100 * cost / found.now.cost):.2f} % of rho and"
+            " buys nothing"
+        )
+    out += [*_worse(found), *_unmoved(found)]
+    if found.over:
+        out.append(
+            f"a limit is exceeded by {100 * found.over:.2g} %: the search ended after {found.steps}"
+            " steps"
+        )
+    return [*out, found.ground.note]
+
+
+def _unproved(found: Optimum) -> str:
+    """That the search did not reach its bound, and what that leaves open."""
+    why = (
+        ""
+        if found.ground.measurements.separate
+        else ", which need not be in reach where only children share their parents' budget"
+    )
+    return (
+        f"NOT PROVED BEST: after {found.steps:,} steps the plan is {100 * found.gap:.2g} % above its"
+        f" bound{why}. Another plan can be better by that much at most; prices are the bound's."
+    )
+
+
+def _worse(found: Optimum) -> list[str]:
+    """What becomes worse of all that is a target or is measured, by how much, and why."""
+    rows = [r for r in (*found.rows, *found.guarded) if r.then > CHANGED * r.now]
+    if not rows:
+        return ["nothing that is a target or is measured becomes worse"]
+    cost = {(lv, q): (n / found.now.cost, t / found.plan.cost) for lv, q, n, t in _costs(found)}
+    rows.sort(key=lambda r: -r.then / r.now)
+    out = [
+        f"{len(rows):,} of {len(found.rows) + len(found.guarded):,} counts that are targets or are"
+        " measured become worse, for their share of rho goes to the targets"
+        + ("" if found.target_set.guard else " and no [guard] holds them")
+    ]
+    for r in rows[:WORST]:
+        spent = cost.get((r.estimand.place, r.estimand.query))
+        why = (
+            ""
+            if spent is None
+            else ": its own draw "
+            + (f"from {float(100 * spent[0]):.2f} to {float(100 * spent[1]):.2f} % of rho")
+        )
+        times = r.then / r.now if r.now else float("inf")
+        by = f"{100 * (times - 1):+.0f} %" if times < SOME else f"{times:,.0f} times as much"
+        out.append(f"  {r.estimand}: {_figure(r.now)} to {_figure(r.then)} ({by}){why}")
+    if len(rows) > WORST:
+        out.append(f"  and {len(rows) - WORST:,} more (--json has all, as `targets` and `others`)")
+    return out
+
+
+def _unmoved(found: Optimum) -> list[str]:
+    """Targets that have a price, and are not better for it."""
+    return [
+        f"{r.estimand} costs {100 * r.price:.0f} % and is not better: so much of rho is what holds it at"
+        f" {_figure(r.then)}"
+        + (f", its limit being {_figure(r.limit)}" if r.limit is not None else "")
+        + "; with less weight or a looser limit that goes to the other targets"
+        for r in found.rows
+        if r.price >= DEAR and r.then > r.now / CHANGED
+    ]
+
+
+def _target_data(r: TargetRow) -> dict[str, Any]:
+    a = r.estimand
+    place = {"kind": a.place} if a.areas else {"level": a.place}
+    out = place | {
+        "query": a.query,
+        "weight": r.weight,
+        "now": r.now,
+        "best": r.then,
+        "limit": r.limit,
+        "price": r.price,
+    }
+    if a.says:
+        out["population"] = a.says
+    if r.predicted is not None:
+        out |= {"predicted_now": r.predicted[0], "predicted_best": r.predicted[1]}
+    return out
+
+
+def _said(found: Optimum, spec: Specification, universe: str) -> dict[str, Any]:
+    return {
+        "name": spec.run.name,
+        "universe": universe,
+        "objective": found.target_set.objective,
+        "tree": found.ground.says,
+        "made_from": list(found.ground.made_from),
+        "rho_now": str(found.now.cost),
+        "rho": str(found.plan.cost),
+        "value": found.value,
+        "bound": found.bound,
+        "certificate": found.certificate,
+        "steps": found.steps,
+        "exceeded": found.over,
+        "targets": [_target_data(r) for r in found.rows],
+        "others": [_target_data(r) for r in found.guarded],
+        "gap": found.gap,
+        "redundant": [{"level": lv, "query": q} for lv, q in found.redundant],
+        "guards": [asdict(r) for r in found.losses],
+        "pairs": found.pairs,
+        "shares": [
+            {
+                "level": lv,
+                "query": q,
+                "now": str(n / found.now.cost),
+                "best": str(t / found.plan.cost),
+            }
+            for lv, q, n, t in _costs(found)
+        ],
+    }
+
+
+def made_from(found: Optimum, targets: str) -> tuple[str, ...]:
+    """What the shares were made from."""
+    return f"the targets {targets} ({found.target_set.objective})", *found.ground.made_from
+
+
+def toml_of(found: Optimum, targets: str, tables: str) -> str:
+    """The ``tables`` of a configuration, after what is proved of them."""
+    head = [
+        f"# das plan --optimise {targets}: {found.certificate}",
+        *(f"# {m}" for m in found.ground.made_from),
+    ]
+    return "\n".join(head) + "\n" + tables
+
+
+# ``das plan --optimise`` for the DHC: shares of one universe, from the cells of a release.
+
+
+def show_dhc_optimum(
+    spec: DhcSpec, universe: str | None, asked: OptimiseOptions, as_toml: bool, as_json: bool
+) -> None:
+    """Levels without a target keep their shares. Raises :class:`UserError` for what does not fit
+    the DHC."""
+    if asked.like is None:
+        raise UserError(
+            "the DHC is planned from the cells of an earlier release",
+            where="--optimise",
+            remedy="name a release of the DHC with --like",
+        )
+    where, levels = str(asked.targets), spec.geography.levels
+    names = [u.name for u in spec.universes]
+    own = spec.universe(named(universe or PERSONS.name, names, "universe", "--universe"))
+    written = read_targets(packaged.targets(asked.targets), where=where)
+    if written.area:
+        raise UserError("areas are no target of the DHC", where=f"{where}, area")
+    u = large_ground.with_new(own, new_measurements(written, own.schema, levels, where))
+    pairs = [(d.level, d.query) for d in u.plan.plain]
+    tables = [t.name for t in tables_of(u.name)]
+    target_set = target_set_of(
+        written, asked.objective, asked.keep, u.schema, levels, pairs, where, tables
+    )
+    rho = own.plan.cost if asked.rho is None else exact_option("--rho", asked.rho)
+    losses = guarded_losses(written.epsilon.each, spec, u.name, where, u.plan)
+    most = all_of_production(spec, u.name)
+    limits = pair_limits(u.schema, pairs, *most) if written.epsilon.pairs else {}
+    at = list(dict.fromkeys(t.estimand.place for t in target_set.targets))
+    with Live(quiet=as_json or as_toml) as shown:
+        ground = large_ground.of_units(u, open_dhc(release_of(asked.like)), at)
+        held = large_ground.holding(target_set, u)
+        best = optimizing.optimum(u, held, ground, rho, shown, losses, limits)
+        found = large_ground.at_levels(best, at)
+    if as_toml:
+        made = made_from(found, asked.targets.name)
+        tables_toml = dhc_budget_toml(spec, u.name, found.plan, made)
+        click.echo(toml_of(found, asked.targets.name, tables_toml), nl=False)
+    else:
+        show(found, spec, u.name, u.kind.records, as_json)

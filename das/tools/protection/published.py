@@ -1,0 +1,116 @@
+"""Protected tables: what anybody may know of each line, whatever method protected it.
+
+Of line :math:`i` of a unit the true count :math:`t_i` lies between ``lower`` and ``upper``. An
+exact line has both equal; a withheld one has 0 and :data:`UNBOUNDED`; a rounded or perturbed one
+has its interval, and a *price*: minus the logarithm of the probability of the printed ``value``
+where the truth is :math:`t_i`, less its least, as a function of :math:`|t_i - value_i|`. Prices are
+convex, so that the most likely records are the answer of a linear or integer program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from das.errors import InputError
+from das.model.frozen import Frozen
+from das.model.histogram import Histogram
+from das.model.spine import Spine
+from das.tools.protection.table_set import TableSet
+
+#: The ``value`` of a line that is not shown.
+WITHHELD = -1
+#: The ``upper`` of a line of which nothing is known.
+UNBOUNDED = int(np.iinfo(np.int32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelLines(Frozen):
+    """The lines of one level: ``lower``, ``upper`` and ``value``, int64 of shape ``(units,
+    lines)``; ``price[d]`` at the distance d between truth and value, from 0 to the largest that the
+    bounds of a shown line allow. A single zero says that no value is likelier than another."""
+
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    value: NDArray[np.int64]
+    price: tuple[float, ...] = (0.0,)
+
+    def __post_init__(self) -> None:
+        where = "protected lines"
+        if not self.lower.shape == self.upper.shape == self.value.shape or self.value.ndim != 2:
+            raise InputError("bounds and values have different shapes", where=where)
+        if (self.lower < 0).any() or (self.lower > self.upper).any():
+            raise InputError("a bound is negative, or above the other", where=where)
+        shown = self.shown
+        if (self.lower[~shown & (self.lower == self.upper)]).any():
+            raise InputError("a withheld line is known exactly", where=where)
+        step = np.diff(self.price)
+        if self.price[0] != 0 or (step < 0).any() or (np.diff(step) < -1e-12).any():
+            raise InputError("prices are not convex, or do not begin with 0", where=where)
+
+    @staticmethod
+    def exact(counts: NDArray[np.int64]) -> LevelLines:
+        """Counts as they are, ``(units, lines)``."""
+        return LevelLines(counts, counts, counts)
+
+    @property
+    def shown(self) -> NDArray[np.bool_]:
+        """Whether each line is printed, ``(units, lines)``."""
+        return self.value != WITHHELD
+
+    def some(self, units: NDArray[np.int64]) -> LevelLines:
+        """The units of these numbers, in this order."""
+        return LevelLines(self.lower[units], self.upper[units], self.value[units], self.price)
+
+
+@dataclass(frozen=True, eq=False)
+class ProtectedTables(Frozen):
+    """What a method publishes about the units of a tree. ``levels``: the lines of each level that
+    has tables; ``records``: for a method that makes records, their histogram of the lowest level,
+    whose tables these are."""
+
+    spine: Spine
+    tables: TableSet
+    levels: Mapping[str, LevelLines]
+    records: Histogram | None = None
+
+    def __post_init__(self) -> None:
+        for level, lines in self.levels.items():
+            wanted = (self.spine.units(level), len(self.tables.lines(level)))
+            if lines.value.shape != wanted:
+                raise InputError(
+                    f"{lines.value.shape} units and lines, where there are {wanted}",
+                    where=f"protected tables, {level}",
+                )
+        if self.records is not None and self.records.units != self.spine.units(
+            self.spine.levels[-1]
+        ):
+            raise InputError("records of another tree", where="protected tables")
+
+
+# Lines that are not shown.
+
+
+def most(lines: LevelLines, matrix: sparse.csr_array) -> NDArray[np.int64]:
+    """The upper bounds of lines, ``(units, lines)``, by their ``matrix``. A withheld line without
+    a bound is at most any line that counts all of its records."""
+    both = (matrix @ matrix.T).toarray()
+    upper = lines.upper.copy()
+    for line in np.flatnonzero((upper == UNBOUNDED).any(axis=0)):
+        wider = both[line] == both[line, line]
+        hidden = upper[:, line] == UNBOUNDED
+        upper[hidden, line] = lines.upper[hidden][:, wider].min(axis=1)
+    return upper
+
+
+def withheld(lines: LevelLines, hidden: NDArray[np.bool_]) -> LevelLines:
+    """Lines without those that are ``hidden``, ``(units, lines)``: nothing is known of them."""
+    return LevelLines(
+        np.where(hidden, 0, lines.lower),
+        np.where(hidden, UNBOUNDED, lines.upper),
+        np.where(hidden, WITHHELD, lines.value),
+        lines.price,
+    )

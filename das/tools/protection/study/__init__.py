@@ -1,0 +1,1 @@
+"""Studies of protection methods: their specification, files and pages."""

@@ -1,0 +1,174 @@
+"""Methods of protection compared on the same records, the same tables and the same attack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from das.cli.kit.console import CommandAnswer, answering, console, records_table
+from das.cli.kit.options import OUT, PATH, guarded, quiet_option, set_option
+from das.engine.choice import cores
+from das.engine.display import Live
+from das.errors import UserError
+from das.files.atomic import write_text
+from das.files.readers import profile
+from das.files.run.run_directory import refuse_inside_release
+from das.spec.guess import guess
+from das.tools.protection.study.page import ABOVE, UNIQUES, FrontierMean, shown_settings
+from das.tools.protection.study.spec import LINKED_NAME, draft_of_linked, draft_of_table
+from das.tools.protection.truth import study_input
+from das.tools.protection.truth.frontier import run_study
+from das.tools.protection.truth.study import load_study, resolved_study
+
+
+class _OrStudy(click.Group):
+    """``das frontier STUDY.toml`` is ``das frontier run STUDY.toml``."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = args[0] in self.commands or args[0].startswith("-")
+        return super().resolve_command(ctx, args if known else ["run", *args])
+
+
+@click.group(cls=_OrStudy)
+def frontier() -> None:
+    """Compare methods of protection: the same records, the same tables, the same attack. `das
+    frontier STUDY.toml --out DIR` makes the study.
+    """
+
+
+@frontier.command()
+@click.option(
+    "--data",
+    type=PATH,
+    required=True,
+    help="A table of persons (CSV or Parquet), or a folder of linked persons, households and units.",
+)
+@click.option(
+    "--geography",
+    metavar="C1,C2,...",
+    help="For a table: the columns of places, from the top down. Default: guessed.",
+)
+@click.option("--household", metavar="COLUMN", help="For a table: the column of households.")
+@click.option("--points", type=PATH, help="Coordinates of the lowest places (docs/frontier.md).")
+@click.option("--out", type=OUT, required=True, help="The study to write.")
+@guarded
+def init(
+    data: Path, geography: str | None, household: str | None, points: Path | None, out: Path
+) -> None:
+    """Write a complete, commented study: about nine methods with their defaults."""
+    if out.exists():
+        raise UserError(
+            "is there already", where=out, remedy="choose another --out; nothing is overwritten"
+        )
+    if data.is_dir():
+        if geography or household:
+            raise UserError(
+                "goes with a table of persons",
+                where="--geography, --household",
+                remedy="leave it out",
+            )
+        text = draft_of_linked(out.stem, data, points, study_input.blocks(data))
+        said = [f"  set         {LINKED_NAME}"]
+    else:
+        text, said = _of_table(data, geography, household, points, out)
+    with Live(quiet=True) as progress:  # what is written can be read
+        study = resolved_study(text, str(out))
+        study_input.read(study.spec, study.schema, progress)
+    try:
+        write_text(out, text, 0o600)
+    except OSError as error:
+        raise UserError(
+            f"cannot be written ({error.strerror})", where=out, remedy="choose another --out"
+        ) from None
+    click.echo(f"written: {out}")
+    for line in (*said, "next:", f"  das frontier {out} --out studies/{out.stem}"):
+        click.echo(line)
+
+
+def _of_table(
+    data: Path, geography: str | None, household: str | None, points: Path | None, out: Path
+) -> tuple[str, list[str]]:
+    seen = profile.read(data)
+    if household is not None and household not in {c.name for c in seen.columns}:
+        raise UserError(
+            f"there is no column {household!r}",
+            where="--household",
+            remedy=f"the columns are {', '.join(c.name for c in seen.columns)}"[:400],
+        )
+    seen = seen.without(household)
+    asked = [g.strip() for g in geography.split(",")] if geography else ()
+    found = guess(seen, asked, rare=True)
+    text = draft_of_table(seen, found, out.stem, household, points)
+    return text, [
+        f"  places      {' > '.join(c.name for c in found.geography)}",
+        f"  attributes  {', '.join(c.name for c in found.attributes)}",
+        f"  households  {household or 'none: swapping exchanges single persons'}",
+        *(f"  not used    {name}: {why}" for name, why in found.left.items()),
+        "  The file lists values of the records: it is confidential, as the study is.",
+    ]
+
+
+@frontier.command()
+@click.argument("study", type=PATH)
+@click.option("--out", type=OUT, required=True, help="The study's folder. It is confidential.")
+@click.option("--all", "everywhere", is_flag=True, help="Attack everywhere, and not in a sample.")
+@click.option(
+    "--also",
+    type=PATH,
+    help="A TOML file with [tables.<name>] of another product: attack with its tables besides.",
+)
+@set_option
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    help="Processes of this machine. Default: as many as it has processors.",
+)
+@quiet_option
+@answering
+def run(
+    study: Path,
+    out: Path,
+    everywhere: bool,
+    also: Path | None,
+    changes: tuple[str, ...],
+    workers: int | None,
+    quiet: bool,
+) -> CommandAnswer:
+    """Make a study: protect, attack, score, and write results.csv, summary.csv and frontier.html.
+    The same command continues an interrupted study."""
+    refuse_inside_release(out)
+    wanted = (*changes, 'sample.units="all"') if everywhere else changes
+    resolved = load_study(study, wanted, also)
+    with Live(quiet) as progress:
+        made = run_study(resolved, out, workers=workers or cores(), progress=progress)
+    use, level = resolved.map_use
+    lines = _lines(made.means, use, level)
+
+    def for_a_reader() -> None:
+        console().print(records_table("Protection methods (confidential)", lines))
+        click.echo(f"written: {made.page} ({made.table.name}, {made.summary.name})")
+
+    return CommandAnswer(lines, for_a_reader)
+
+
+def _lines(means: Sequence[FrontierMean], use: str, level: str) -> list[dict[str, Any]]:
+    """What the terminal shows of each setting."""
+    return [
+        {
+            "#": s.name,
+            "setting": s.words,
+            "proved": s.first.guarantee,
+            "random": s.first.random,
+            f"error ({use}, {level})": s.value("error", level=level, use=use),
+            "agreement %": s.value("agreement", "all"),
+            "found %": s.value("putative", UNIQUES),
+            "precision %": s.value("precision", UNIQUES),
+            "above baseline": s.value(ABOVE, UNIQUES),
+        }
+        for s in shown_settings(means)
+    ]

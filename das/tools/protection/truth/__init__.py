@@ -1,0 +1,1 @@
+"""Methods of protection, and studies of them: all that has their records."""

@@ -1,0 +1,90 @@
+"""A protection method: a value that turns records and a table set into protected tables."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+
+from das.model.confidential import Confidential
+from das.model.histogram import Histogram
+from das.model.spine import Spine
+from das.tools.protection.published import LevelLines, ProtectedTables
+from das.tools.protection.study_records import StudyRecords
+from das.tools.protection.table_set import TableSet
+
+
+class Guarantee(Enum):
+    """What can be proved about a method. ``FORMAL``: a bound on every attack; ``CONDITIONAL``: one
+    given stated invariants; ``NONE``: an attack measures itself alone."""
+
+    FORMAL = "formal"
+    CONDITIONAL = "conditional"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class ProtectionMethod(ABC):
+    """A frozen dataclass whose fields are the parameters of the method.
+
+    A method of your own has a ``name``, says whether it draws random numbers (``random``; a
+    property where that depends on a parameter) and what is proved about it (``guarantee``), and
+    implements :meth:`published`."""
+
+    name: ClassVar[str]
+    random: ClassVar[bool]
+    guarantee: ClassVar[Guarantee] = Guarantee.NONE
+
+    def protect(
+        self, records: Confidential[StudyRecords], tables: TableSet, key: bytes
+    ) -> ProtectedTables:
+        """What is published about ``records`` in ``tables``. The only place that opens them."""
+        known = records.open("to protect them by a method whose effect is to be measured")
+        return self.published(known, tables, key)
+
+    @abstractmethod
+    def published(self, records: StudyRecords, tables: TableSet, key: bytes) -> ProtectedTables:
+        """What is published. The same key, records and tables give the same answer; the same cell
+        of two tables gets the same treatment."""
+
+    @property
+    def label(self) -> str:
+        """The method and its settings, on pages."""
+        return self.name
+
+
+def generator(key: bytes, *purpose: str) -> np.random.Generator:
+    """Random numbers of one purpose of a method, a function of the key alone.
+
+    >>> int(generator(b"1", "swap").integers(100)), int(generator(b"1", "swap").integers(100))
+    (65, 65)
+    """
+    digest = hashlib.sha256(b"\0".join((key, *(p.encode() for p in purpose)))).digest()
+    return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
+
+
+# No protection: every line as it is. The attack's upper end.
+
+
+@dataclass(frozen=True)
+class Unprotected(ProtectionMethod):
+    """Exact tables of the records."""
+
+    name: ClassVar[str] = "none"
+    random: ClassVar[bool] = False
+
+    def published(self, records: StudyRecords, tables: TableSet, key: bytes) -> ProtectedTables:
+        spine = records.spine
+        return ProtectedTables(spine, tables, exact_lines(records.histogram(), spine, tables))
+
+
+def exact_lines(lowest: Histogram, spine: Spine, tables: TableSet) -> dict[str, LevelLines]:
+    """The exact lines of each level that has tables, from a histogram of the lowest level."""
+    every = lowest.upward(spine)
+    return {
+        level: LevelLines.exact(tables.lines(level).counts(every[level])) for level in tables.tables
+    }

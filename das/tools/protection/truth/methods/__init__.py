@@ -1,0 +1,1 @@
+"""Methods of protection, a module for each."""

@@ -1,0 +1,1 @@
+"""The command and the page of the register of an office."""

@@ -1,0 +1,1 @@
+"""What an intruder learns of a run: decisions, exposure, attacks on tables."""

@@ -1,0 +1,1 @@
+"""Unique persons of a run, and the score of an attack."""

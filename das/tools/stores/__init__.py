@@ -1,0 +1,1 @@
+"""Copies of finished runs in S3 and other stores."""

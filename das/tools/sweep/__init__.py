@@ -1,0 +1,1 @@
+"""Runs of one input at several budgets."""

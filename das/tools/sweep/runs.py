@@ -1,0 +1,383 @@
+"""Runs of one prepared input over a grid of budgets, estimation methods and repeats.
+
+The records are measured once for each budget and repeat, and every method estimates from that:
+methods are compared on the same noise, and the budget of a comparison is spent once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from das import spec as specification
+from das.accounting.document import decimal
+from das.accounting.zcdp import tight
+from das.engine import Progress, Silent, executor, refuse_within_import
+from das.engine.choice import EngineChoice
+from das.engine.local import LocalEngine
+from das.errors import SpecError
+from das.evaluate.comparison import paired, summary
+from das.files.atomic import write_json, write_text
+from das.files.release import statement as privacy_statement
+from das.files.run import tallies
+from das.files.run.run_directory import (
+    RunDirectory,
+    check_sweep,
+    create_private,
+    file_digest,
+    read_json,
+)
+from das.model.error_rows import SweepRow
+from das.model.frozen import Closed
+from das.model.mechanisms import RHO
+from das.model.not_private import marked
+from das.model.universe import kind_of
+from das.register.entering import RegisterOptions
+from das.register.file import RegisterLink
+from das.release.publications import publication, require
+from das.runs.makers import series_of
+from das.runs.pipeline import concluded
+from das.runs.protocol import DerivedOutputs, MeasuringRecord, RunContext, RunInput
+from das.runs.series import SeriesMaker
+from das.spec import METHODS, Specification
+from das.stages import Stages
+from das.tools.sweep import page as sweep_csv
+from das.tools.sweep.page import SweptAxis, sweep_page
+
+WARNING = (
+    "Each budget and repeat of this sweep measured the same records anew; its methods share that"
+    " noise, whose cost is counted once. A run published alone costs what its own privacy.json"
+    " says, and so do all that share its noise. Publishing several noises adds up their costs: all"
+    " of them together cost the total given here, and the measurements of interrupted attempts are"
+    " counted in it. Errors depend on the truth: choosing by them which run to publish uses the"
+    " records again, and no budget here pays for that."
+)
+
+
+@dataclass(frozen=True, repr=False)
+class SweepResult(Closed):
+    """The files of a sweep; ``rows`` and the first tables are those of the first universe, and
+    ``others`` the tables of the others.
+    """
+
+    table: Path
+    summary: Path
+    page: Path
+    statement: Path
+    rows: Sequence[SweepRow]
+    paired: Path | None = None  #: where there are several methods
+    others: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One point of the grid, its specification and its folder."""
+
+    budget: Fraction
+    method: str
+    repeat: int
+    spec: Specification
+    directory: RunDirectory
+
+    @cached_property
+    def maker(self) -> SeriesMaker:
+        """What makes it: one value, for it may keep what the run has begun with."""
+        return series_of(self.spec, RunInput())
+
+    @property
+    def noise(self) -> tuple[Fraction, int]:
+        """What runs have in common that differ by the method alone."""
+        return self.budget, self.repeat
+
+    @property
+    def statement(self) -> Path:
+        """Written when everything is measured."""
+        return self.directory.release / "privacy.json"
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether something may have been drawn; of a run with a register, whether it has begun."""
+        begun = self.directory.register_link.exists() and self.directory.can_go_on()
+        return begun or self.directory.ledger.exists()
+
+    @property
+    def is_done(self) -> bool:
+        """The manifest is the last file of a run."""
+        return self.directory.manifest.exists()
+
+
+def sweep(
+    spec: Specification,
+    budgets: Sequence[Fraction],
+    out: Path,
+    *,
+    methods: Sequence[str] = (),
+    repeats: int = 1,
+    paths: Sequence[Path] = (),
+    workers: int = 1,
+    progress: Progress | None = None,
+    resume: bool = False,
+    register: RegisterOptions | None = None,
+) -> SweepResult:
+    """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times. The input
+    is read once, and measured once for each budget and repeat. Budgets are for persons, in the
+    currency of the configuration. For a publication whose budgets are multiples, they are multiples
+    (``das.runs.series.BudgetAxis``).
+
+    Each run has its folder under ``out/runs``, complete except for its pages. ``sweep.csv`` has all
+    errors, and ``summary.csv`` their means and intervals over the repeats. ``paired.csv`` has the
+    differences between methods on the same noise. ``sweep.html`` draws them. ``privacy.json`` has
+    the cost of all runs together. The names of other universes' tables end in the universe. All of
+    it is confidential. Runs go side by side, one to a worker, but are measured here, one after
+    another.
+
+    With ``resume``, finished runs are kept, and the grid may have grown. An interrupted run is
+    made again: measured levels stand, and lost measurements are in its privacy statement.
+
+    With a ``register`` each noise enters it; all of them together must have room before the first
+    is drawn."""
+    refuse_within_import()
+    require(publication(spec.publication()), "sweep", "das sweep")
+    maker = series_of(spec, RunInput(tuple(paths)))
+    progress, methods = progress or Silent(), tuple(methods) or (_method(spec),)
+    _check(maker, budgets, methods, repeats)
+    runs = list(_grid(maker, budgets, methods, repeats, out))
+    if register is not None:
+        runs = _entered(runs, register)
+    if resume:
+        check_sweep(out, {r.directory.root.name for r in runs})
+    else:
+        RunDirectory(out).refuse_if_taken()
+    names = [u.name for u in publication(spec.publication()).resolved(spec).universes]
+    with executor(workers) as pool:
+        read = maker.read(progress)
+        create_private(out)
+        for run in runs:
+            if run.goes_on:
+                run.maker.check_begun(read, run.directory)
+        progress.stage("runs", len(runs))
+        done: list[_Run] = []
+        with RunDirectory(out).lock():
+            for run in _performed(runs, read, pool, workers):
+                done.append(run)
+                progress.advance()
+                sweep_csv.write(
+                    out / "sweep.csv",
+                    _rows([r for r in runs if r in done], names[0]),
+                    private=spec.run.private,
+                )
+    return _written(maker, names, runs, out)
+
+
+def _method(spec: Specification) -> str:
+    """How the configuration estimates."""
+    method: str = spec.tree().get("estimation", {}).get("method", METHODS[0])
+    return method
+
+
+def _check(
+    maker: SeriesMaker, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int
+) -> None:
+    option = "--times" if maker.axis.is_multiple else "--rho"
+    if not budgets or min(budgets) <= 0 or len(set(budgets)) != len(budgets) or repeats < 1:
+        raise SpecError(
+            "a sweep needs positive, different budgets, and at least one repeat", where=option
+        )
+    if maker.spec.run.seed is not None and repeats > 1:
+        raise SpecError(
+            "repeats with one seed would be copies of each other",
+            where="run.seed",
+            remedy="leave it out",
+        )
+    if len(methods) > 1 and not maker.shares_noise:
+        raise SpecError(
+            f"{maker.spec.title} is measured anew for each method: they share no noise",
+            where="--method",
+            remedy="sweep once for each, with --set estimation.method",
+        )
+    if len(set(methods)) != len(methods) or not set(methods) <= set(METHODS):
+        raise SpecError(
+            f"methods must be different, and among {', '.join(METHODS)}",
+            where="--method",
+            remedy="such as --method topdown,full-information",
+        )
+
+
+def _grid(
+    maker: SeriesMaker, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int, out: Path
+) -> Iterator[_Run]:
+    spec, axis = maker.spec, maker.axis
+    for method in methods:
+        for budget, repeat in product(budgets, range(repeats)):
+            folder = out / "runs" / f"{axis.name}-{str(budget).replace('/', '_')}-{method}-{repeat}"
+            changes = [
+                "output.report=false",
+                f"run.name={spec.run.name}-{budget}-{method}-{repeat}",
+                *axis.changes(budget),
+            ]
+            if method != _method(spec):
+                changes.append(f"estimation.method={method}")
+            chosen = specification.load(spec.dump(), where="das sweep", overrides=changes)
+            yield _Run(budget, method, repeat, chosen, RunDirectory(folder))
+
+
+def _entered(runs: Sequence[_Run], register: RegisterOptions) -> list[_Run]:
+    """The same runs, which enter a register when they begin: one for each noise, which the others
+    take over under its name."""
+    begun = {r.noise for r in runs if r.directory.can_go_on()}
+    new = {r.noise: r.spec for r in runs if r.noise not in begun}
+    register.check_room(list(new.values()))
+    for run in runs:
+        if run.directory.can_go_on() and not run.is_done and not run.statement.exists():
+            register.resume(run.directory, run.spec)
+    links = {r.noise: found for r in runs if (found := RegisterLink.read(r.directory)) is not None}
+    for noise, spec in new.items():
+        links.setdefault(noise, register.link(spec))
+    linked = [RunDirectory(r.directory.root, links[r.noise].to_json()) for r in runs]
+    return [replace(run, directory=d) for run, d in zip(runs, linked, strict=True)]
+
+
+def _rows(runs: Sequence[_Run], universe: str) -> list[SweepRow]:
+    """The errors of finished runs, from their files."""
+    return [
+        SweepRow(run.budget, run.method, run.repeat, e)
+        for run in runs
+        for e in tallies.read_errors(run.directory.errors_of(universe))
+    ]
+
+
+def _performed(runs: Sequence[_Run], read: Any, pool: Executor, workers: int) -> Iterator[_Run]:
+    """Each run as it is done: first those that were, then the others; of these, what has begun to
+    measure before what can wait for its noise.
+    """
+    yield from (run for run in runs if run.is_done)
+    noise = {r.noise: r.directory for r in reversed(runs) if r.statement.exists()}
+    due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.goes_on)
+    side_by_side = max(1, min(workers, len(due)))
+    ahead = side_by_side if workers > 1 else 0
+    waiting: deque[
+        tuple[_Run, RunContext, MeasuringRecord, Future[tuple[DerivedOutputs, Stages]]]
+    ] = deque()
+    for run in due:
+        work, measured = _measured(run, read, noise.get(run.noise), workers)
+        noise.setdefault(run.noise, run.directory)
+        derived = run.maker.derive_in(pool, workers // side_by_side, work, measured)
+        waiting.append((run, work, measured, derived))
+        if len(waiting) > ahead:
+            yield _finished(*waiting.popleft())
+    while waiting:
+        yield _finished(*waiting.popleft())
+
+
+def _measured(
+    run: _Run, read: Any, noise: RunDirectory | None, workers: int
+) -> tuple[RunContext, MeasuringRecord]:
+    """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted
+    attempt has. Without a ledger nothing was drawn."""
+    directory, choice = run.directory, EngineChoice(workers=workers)
+    resume = run.goes_on
+    if not resume:
+        directory.remove()
+        run.maker.begin_on(read, directory, noise)
+    again = resume or noise is not None
+    work = RunContext(directory, choice, LocalEngine(), Stages(), Silent(), again)
+    return work, run.maker.measure(work)
+
+
+def _finished(
+    run: _Run,
+    work: RunContext,
+    measured: MeasuringRecord,
+    derived: Future[tuple[DerivedOutputs, Stages]],
+) -> _Run:
+    found, after = derived.result()
+    work.stages.done += after.done
+    concluded(run.maker, work, measured, found)
+    return run
+
+
+def _written(
+    maker: SeriesMaker, universes: Sequence[str], runs: Sequence[_Run], out: Path
+) -> SweepResult:
+    """The tables of every universe, and the page of all."""
+    spec, private = maker.spec, maker.spec.run.private
+    rows = {name: _rows(runs, name) for name in universes}
+    means = {name: summary(of) for name, of in rows.items()}
+    several, others = len({r.method for r in runs}) > 1, []
+    for i, (name, kind) in enumerate((name, kind_of(name)) for name in universes):
+        files = [out / f"{kind.file(stem)}.csv" for stem in ("sweep", "summary", "paired")]
+        sweep_csv.write(files[0], rows[name], private=private)
+        sweep_csv.write_summary(files[1], means[name], private=private)
+        if several:
+            sweep_csv.write_paired(files[2], paired(rows[name]), private=private)
+        others += files[: 2 + several] if i else []
+    first, together = rows[universes[0]], _statement(maker, runs)
+    swept = SweepResult(
+        out / "sweep.csv",
+        out / "summary.csv",
+        out / "sweep.html",
+        out / "privacy.json",
+        first,
+        out / "paired.csv" if several else None,
+        others,
+    )
+    write_json(swept.statement, together)
+    resolved = publication(spec.publication()).resolved(spec)
+    costs = {u.name: u.plan.cost for u in resolved.universes}
+    shown = SweptAxis(maker.axis.name, maker.axis.here, resolved.terms.mechanism.currency, costs)
+    write_text(swept.page, sweep_page(means, spec.run.name, shown, together))
+    return swept
+
+
+def _statement(maker: SeriesMaker, runs: Sequence[_Run]) -> dict[str, Any]:
+    """What each run has spent, and all together: exact sums of their own privacy statements, each
+    noise once.
+    """
+    terms = publication(maker.spec.publication()).resolved(maker.spec).terms
+    currency = terms.mechanism.currency
+    statements = [privacy_statement.read_ours(r.directory.release) for r in runs]
+    noise_of = _shared(runs)
+    lines = [
+        {
+            "run": r.directory.root.name,
+            "method": r.method,
+            "repeat": r.repeat,
+            "private": s.private,
+            currency: str(s.total),
+            "interrupted_attempts": len(s.lost),
+            "noise_of": noise_of.get(r.directory.root.name),
+        }
+        for r, s in zip(runs, statements, strict=True)
+    ]
+    total = sum(
+        (Fraction(str(line[currency])) for line in lines if line["noise_of"] is None), Fraction(0)
+    )
+    out = marked(
+        {"what_this_means": WARNING, "runs": lines, currency: {"total": str(total)}},
+        all(s.private for s in statements),
+    )
+    if currency == RHO:
+        out["epsilon"] = {"delta": decimal(terms.delta), "zcdp-tight": tight(total, terms.delta)}
+    return out
+
+
+def _shared(runs: Sequence[_Run]) -> dict[str, str]:
+    """Runs that took over the noise of another, by name, with the run that represents it. That run
+    has the same budget and repeat and the same ledger. The ledger alone is not enough, because two
+    noises can be equal by chance."""
+    took = {r.directory.root.name: "measured_in" in read_json(r.directory.inputs) for r in runs}
+    stands: dict[tuple[object, ...], str] = {}
+    out = {}
+    for run in sorted(runs, key=lambda r: took[r.directory.root.name]):
+        name = run.directory.root.name
+        key = (run.noise, file_digest(run.directory.ledger))
+        if took[name] and key in stands:
+            out[name] = stands[key]
+        stands.setdefault(key, name)
+    return out

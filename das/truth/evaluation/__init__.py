@@ -1,0 +1,1 @@
+"""Errors of published numbers, counted against the truth."""
