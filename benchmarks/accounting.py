@@ -18,8 +18,8 @@ from das.accounting import Composition, calibrate, curve, delta, epsilon, worst
 from das.accounting.draws import Differing, changed
 from das.accounting.guarantee import combine
 from das.accounting.profile import worst_epsilon
-from das.accounting.relations import relations as named_relations
 from das.accounting.sources import joint_account
+from das.accounting.sources import relations as named_relations
 from das.accounting.worst import WorstLoss
 from das.files import packaged
 from das.model.plan import Plan

@@ -25,7 +25,7 @@ from das.files import packaged
 from das.model.histogram import Histogram
 from das.model.plan import Strategy
 from das.model.redistricting import PL94
-from das.publications.dhc.lookup import median_age
+from das.publications.dhc.figures import median_age
 from das.publications.dhc.model import strategy
 from das.publications.dhc.model.persons import DHCP
 from das.publications.dhc.spec import DhcSpec

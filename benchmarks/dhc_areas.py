@@ -20,7 +20,7 @@ from benchmarks.common import CONFIG, Figures, no_data, shared_data
 from benchmarks.dhc_best import BRISTOL, LEVELS, estimated, mae
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
-from das.engine.progress import SILENT
+from das.engine.tasks import SILENT
 from das.files import packaged
 from das.files.readers import area_list
 from das.model.areas import Areas

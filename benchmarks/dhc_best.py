@@ -29,7 +29,7 @@ from benchmarks.county_runs import BRISTOL_CODE, file_of, of_county
 from benchmarks.second_stage import MeasuredGroup, missing, next_shares, raised
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
-from das.engine.progress import SILENT
+from das.engine.tasks import SILENT
 from das.estimate.outer import OuterEstimates
 from das.files import packaged
 from das.model.ledger import Ledger

@@ -40,7 +40,7 @@ from das.publications.dhc.truth import simulated as simulator
 from das.release.replicate_source import BY_TABLE, PLAIN
 from das.release.replicates import SeededNoise
 from das.replicates import ReplicateErrors, interval
-from das.replicates.rules import factors
+from das.replicates.by_truth import factors
 from das.runs import pipeline
 from das.spec import load, of_kind
 from das.spec import parse as parsed

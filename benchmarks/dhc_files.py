@@ -24,10 +24,10 @@ import numpy as np
 from benchmarks.common import RHODE_ISLAND, Figures, shared_data
 from benchmarks.dhc_layout import SmallCensus, budgeted, small_spine
 from das.estimate.outer import refined
-from das.estimate.upward import Upward
+from das.estimate.pooled import Upward
 from das.model.histogram import Histogram
+from das.model.measurement import RecordingSource
 from das.model.names import encoded, text
-from das.model.sparse_measurement import RecordingSource
 from das.model.spine import Spine
 from das.publications.dhc.model.persons import DHCP
 from das.publications.dhc.release_files import read_persons

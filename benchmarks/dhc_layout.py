@@ -22,10 +22,9 @@ from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
-from das.model.measurement import published_variance
+from das.model.measurement import SparseSource, published_variance
 from das.model.plan import Strategy
 from das.model.redistricting import PL94
-from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.noise import entropy
 from das.publications.dhc.model import strategy

@@ -24,8 +24,8 @@ from benchmarks.common import CONFIG, ROOT, Figures
 from das import spec
 from das.engine.choice import DASK, LOCAL, EngineChoice
 from das.files.run.run_directory import RunDirectory, file_digest
-from das.files.simulators import nation
-from das.files.simulators.totals import chosen, totals
+from das.files.simulators import census_2020
+from das.files.simulators.header import chosen, totals
 from das.runs import pipeline
 from das.truth import prepared
 from tests.engine import certificates
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures = Figures("engines")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        nation.write(folder / "data", seed=1, share=given.share, states=[given.state])
+        census_2020.write(folder / "data", seed=1, share=given.share, states=[given.state])
         blocks = totals(chosen([given.state])[0], given.share).blocks
         began = perf_counter()
         with cluster(certificates.write(folder / "tls")) as address:

@@ -32,13 +32,11 @@ from das.publications.dhc.model.households import DHCH, TENURE
 from das.publications.dhc.model.members import LinkedPersons
 from das.publications.dhc.release import open_dhc
 from das.tools.link.averages import ALL, sums, units_of_blocks
-from das.tools.link.couples import KINSHIP, kinship
 from das.tools.link.linking import link_tract
-from das.tools.link.options import CONSISTENT
-from das.tools.link.people import HomePersons
+from das.tools.link.members import KINSHIP, kinship
+from das.tools.link.people import CONSISTENT, HomePersons, families_of_cells, published_totals
 from das.tools.link.population import LinkedPopulation, joined, tracts
 from das.tools.link.release import LinkOptions, linked_counts, places
-from das.tools.link.totals import families_of_cells, published_totals
 
 LEVELS = ("County", "Tract", "Block_Group", "Block")
 #: Tables that one of the files measures so well that a link may be a quarter worse above blocks.

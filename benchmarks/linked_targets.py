@@ -26,8 +26,7 @@ from das.publications.dhc import release_files
 from das.publications.dhc.agreement.counted import Floats, Ints, household_attributes
 from das.publications.dhc.files import linked as reader
 from das.publications.dhc.files.linked import linked_household
-from das.publications.dhc.model.household_types import ATTRIBUTE
-from das.publications.dhc.model.households import TENURE, TENVACGQ
+from das.publications.dhc.model.households import ATTRIBUTE, TENURE, TENVACGQ
 from das.publications.dhc.model.members import HEADS
 from das.publications.dhc.model.persons import DHCP
 from das.publications.dhc.release import OpenedDhc, open_dhc

@@ -17,7 +17,7 @@ from benchmarks.common import Figures
 from benchmarks.engines import cluster
 from benchmarks.whole_run import whole_run
 from das.files.release import spine as spine_file
-from das.files.simulators import nation
+from das.files.simulators import census_2020
 from das.spec import METHODS
 from tests.engine import certificates
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder = Path(name)
         data = given.data or folder / f"nation-{given.share}"
         if given.data is None:
-            nation.write(data, seed=1, share=float(given.share), workers=given.workers)
+            census_2020.write(data, seed=1, share=float(given.share), workers=given.workers)
         tls = folder / "tls"
         with (
             cluster(certificates.write(tls), given.workers)

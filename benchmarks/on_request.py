@@ -26,10 +26,10 @@ from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
+from das.model.measurement import RecordingSource
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
 from das.model.schema import Attribute, Schema
-from das.model.sparse_measurement import RecordingSource
 from das.model.spine import Spine
 from das.noise import discrete_gaussian, entropy
 from das.noise.coordinates import LIMIT, CoordinateNoise

@@ -11,9 +11,9 @@ from itertools import islice
 from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
 from das.estimate.pooled import PooledSource
+from das.model.constraint import LevelBounds
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
-from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurements
 from das.model.release import Release
 from das.model.universe import PERSONS, Planned

@@ -36,9 +36,8 @@ from das.model.spine import Spine
 from das.release.opened import open_release
 from das.runs import pipeline
 from das.stages import Stages
-from das.tools.risk.guarantee import most_often_right
 from das.tools.risk.table_attack import count_at, guess
-from das.tools.risk.truth.attacking import attacked, published_by, variance
+from das.tools.risk.truth.attacking import attacked, most_often_right, published_by, variance
 from das.truth.preparation import Prepared, prepare
 from studies.jason import box_least_squares
 from studies.jason import experiments as jason

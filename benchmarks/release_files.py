@@ -23,10 +23,9 @@ import numpy as np
 from benchmarks.common import Figures
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.names import Codes, blank, of_characters
 from das.model.spine import Spine, nested
-from das.model.subtrees import Subtrees
 
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 CHILDREN = (62, 27, 3, 34)  #: of a state, county, tract, block group

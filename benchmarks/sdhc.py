@@ -25,9 +25,9 @@ from benchmarks.common import Figures
 from benchmarks.whole_run import measured
 from das.model.confidential import Confidential
 from das.noise import entropy
-from das.publications.sdhc.estimation.least_squares import combined, estimated
 from das.publications.sdhc.files.columns import LAYOUTS
 from das.publications.sdhc.files.records import records
+from das.publications.sdhc.least_squares import combined, estimated
 from das.publications.sdhc.model.published import CellEstimate, published
 from das.publications.sdhc.model.tables import PHSAFE, TRUNCATED, column, columns, variances
 from das.publications.sdhc.spec import SdhcSpec

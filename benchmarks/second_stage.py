@@ -1,6 +1,6 @@
 r"""The second stage of a search: shares that runs call for, after those that the model found.
 
-The model of :mod:`das.tools.planning.units_alone` knows which cells are positive. An estimate does not, so
+The model of :mod:`das.tools.planning.ground` knows which cells are positive. An estimate does not, so
 it errs where many fine cells alone tell a coarse count. Runs show it: the error of each group of
 published lines at each level, relative to that of the present plan over paired seeds, is
 :math:`r \pm s`. A group is *short* if :math:`r` is above the bar and :math:`r - 2s > 1`. What tells

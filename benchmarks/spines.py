@@ -25,7 +25,7 @@ from das.engine import Silent, executor
 from das.model.histogram import Histogram
 from das.spec import RunSpec
 from das.stages import Stages
-from das.tools.areas.planning import linear
+from das.tools.areas.page import linear
 from das.truth.preparation import Prepared, prepare
 
 #: By name the configuration and what is changed in it.

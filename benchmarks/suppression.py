@@ -25,8 +25,7 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import published, table
-from das.tools.protection.published import WITHHELD, LevelLines, ProtectedTables, withheld
-from das.tools.protection.table_set import TableSet
+from das.tools.protection.published import WITHHELD, LevelLines, ProtectedTables, TableSet, withheld
 from das.tools.protection.truth.method import exact_lines
 from das.tools.protection.truth.methods.complementary import audit, ranges
 from das.tools.protection.truth.methods.suppression import Suppression, by_the_rules, tables_1980

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         read_tables,
     )
     from das.engine import Progress
-    from das.estimate.estimator import Estimator
+    from das.estimate.family import Estimator
     from das.model.plan import Plan
     from das.model.schema import Schema
     from das.model.spine import Spine
@@ -81,7 +81,7 @@ __all__ = [
 
 #: Where each name is, loaded when it is asked for: some bring NumPy, SciPy or pandas.
 _LATE = {
-    "Estimator": "das.estimate.estimator",
+    "Estimator": "das.estimate.family",
     "Noisy": "das.api.arrays.noisy",
     "Plan": "das.model.plan",
     "Schema": "das.model.schema",
@@ -155,7 +155,7 @@ def run(
 
     ``progress=True`` shows progress: a bar for each stage in a terminal, a line for each in a
     notebook or a log (a notebook shows it by default). Or pass an object with ``stage(name,
-    total)`` and ``advance(n)`` (``das.engine.progress.Progress``).
+    total)`` and ``advance(n)`` (``das.engine.tasks.Progress``).
 
     ``resume`` continues an interrupted run in ``out`` (a note to the ``KeyboardInterrupt`` says
     that there is one). Measurements in progress are drawn again with the same noise. If that is

@@ -34,8 +34,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.constraint import JointTotals
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import JointTotals, LevelBounds
 from das.model.spine import Spine
 
 Ints = NDArray[np.int64]

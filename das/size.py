@@ -6,7 +6,7 @@ parent, with :math:`n` cells and :math:`m` answers to queries that are not the c
 the solver are :math:`C \times n`. Its matrices are :math:`n \times n` up to 2,048 cells, and
 :math:`m \times m` beyond. Full information holds :math:`2^p` matrices of :math:`d \times d` for
 each unit above the lowest level. It also holds matrices of :math:`n \times n` for each parent, for
-any number of cells (:mod:`das.estimate.contrasts`). :math:`n` counts the cells where the parent has
+any number of cells (:mod:`das.estimate.information`). :math:`n` counts the cells where the parent has
 somebody. The factors were fitted to measured runs, and hold within a factor of two. The times are
 for one core, and rougher."""
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import UserError
-from das.estimate.contrasts import Contrasts
+from das.estimate.information import Contrasts
 from das.estimate.least_squares import MANY
 from das.estimate.prior import LARGE
 from das.files.machine import memory as machine

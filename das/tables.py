@@ -1,6 +1,6 @@
 """The published tables: which cells each column of a table adds up, as sums of answers to a query.
 
-What a table counts is data (:mod:`das.model.publications`, ``[tables.<name>]`` of a configuration).
+What a table counts is data (:mod:`das.model.universe`, ``[tables.<name>]`` of a configuration).
 Field names are table, three digits, and the number of the column, four digits: ``P0010001``."""
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "das.publications.published.reestimation.estimate_from",
         "das.intervals",
         "das.tools.sweep.runs.sweep",
-        "das.tools.comparison.comparing.compare_two",
+        "das.tools.comparison.page.compare_two",
         "das.release.outcome.Outcome",
     ],
     "Reading what a run wrote": [
@@ -93,9 +93,9 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "das.model.solution.Solution",
     ],
     "Errors of a run": [
-        "das.truth.evaluation.accuracy",
-        "das.truth.evaluation.accuracy.tally_queries",
-        "das.truth.evaluation.accuracy.QueryTally",
+        "das.truth.evaluation",
+        "das.truth.evaluation.tally_queries",
+        "das.truth.evaluation.QueryTally",
         "das.evaluate.comparison.headline",
         "das.model.error_rows.ErrorRow",
     ],

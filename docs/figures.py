@@ -25,8 +25,8 @@ from das.accounting.planning import least_cost
 from das.accounting.statement import account
 from das.cli import main
 from das.estimate import least_squares
+from das.model import measured_spine as subtrees
 from das.model import post_processing as passes
-from das.model import subtrees
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.names import STATES
@@ -36,8 +36,8 @@ from das.publications.dhc.model import strategy as dhc
 from das.publications.dhc.model.households import DHCH, TENVACGQ
 from das.publications.dhc.model.persons import DHCP
 from das.publications.dhc.truth import evaluation as assessed
-from das.publications.sdhc.estimation.least_squares import estimated
 from das.publications.sdhc.from_dhc import summed, used
+from das.publications.sdhc.least_squares import estimated
 from das.publications.sdhc.model.tables import MeasuredRegions, answers, column, variances
 from das.publications.sdhc.spec import LEVELS
 from das.spec import parse

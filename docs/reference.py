@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from das.accounting import sources
 from das.accounting.codec import json_schema
 from das.cli import main
-from das.model.publications import FEATURES
+from das.model.universe import FEATURES
 from das.publications.detailed.spec import DetailedFolders
 from das.publications.dhc.spec import DhcSpec
 from das.publications.sdhc.spec import SdhcSpec

@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from das.report.axis import format_plain
-from das.report.panel import INK, RULE
+from das.report.panel import INK, RULE, format_plain
 from studies.figure import Curves, FigureData
 
 STYLE: dict[Any, Any] = {

@@ -42,7 +42,7 @@ from das.files.run.staged import opened as opened_engine
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
-from das.model.sparse_measurement import SparseSource
+from das.model.measurement import SparseSource
 from das.noise import entropy
 from das.publications.detailed.release import open_groups
 from das.publications.detailed.truth import run

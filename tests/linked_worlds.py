@@ -10,7 +10,7 @@ from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.publications.dhc.model.households import TENVACGQ
 from das.tools.link.linking import link_tract
-from das.tools.link.options import PUBLISHED, Trust
+from das.tools.link.people import PUBLISHED, Trust
 from das.tools.link.population import LinkedPopulation, joined, tracts
 from tests import dhc_small
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from das.errors import UserError
-from das.model.publications import FEATURES
+from das.model.universe import FEATURES
 from das.release import publications
 from das.spec import RunSpec
 from das.spec.parse import PUBLICATIONS

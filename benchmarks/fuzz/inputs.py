@@ -22,7 +22,7 @@ from das import load_spec
 from das import spec as specification
 from das.cli import main
 from das.engine import Silent
-from das.engine.progress import SILENT
+from das.engine.tasks import SILENT
 from das.files.readers import profile
 from das.files.simulators import census_2010
 from das.publications.detailed.simulation import files as detailed

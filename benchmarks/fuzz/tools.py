@@ -17,7 +17,7 @@ from benchmarks.fuzz import mutate
 from benchmarks.fuzz.inputs import linked_to, own
 from benchmarks.fuzz.judge import Verdict, call, command
 from das import spec as specification
-from das.engine.progress import SILENT
+from das.engine.tasks import SILENT
 from das.files import store
 from das.runs.makers import outlook_of
 from das.runs.protocol import RunInput

@@ -37,7 +37,7 @@ from das.accounting.invariant_neighbours import (
     definitions,
     free,
 )
-from das.accounting.relations import Relation
+from das.accounting.sources import Relation
 from das.accounting.tradeoff import meaning
 from das.model.budget import (
     ALL,

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from das.api import frames
 from das.errors import InputError, ReleaseError
 from das.files.measurements import frame as nmf_frame
+from das.files.messages import privacy_of
 from das.files.microdata import reading as microdata_reading
-from das.files.provenance import privacy_of
 from das.files.readers import area_list
 from das.files.release import spine as spine_file
 from das.files.release import table_export
 from das.files.release import tables as published_tables
-from das.files.release.interval_rows import BASIS, ENDS
+from das.files.release.replicates import BASIS, ENDS
 from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory, read_text, release_above
 from das.model.areas import NUMBERS as AREA_NUMBERS
@@ -37,10 +37,9 @@ from das.publications.published.replicates import PublishedReplicates
 from das.release import area_counts, dictionary
 from das.release.area_counts import counts
 from das.release.intervals import Intervals
-from das.release.measured_rows import RowOptions
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.publications import publication_of, require
+from das.release.publications import RowOptions, publication_of, require
 from das.release.replicate_source import COVERAGE, ReleaseSource, ReplicateSource
 from das.release.sources import source_of
 from das.spec import of_release

@@ -20,14 +20,15 @@ from das.accounting.codec import json_schema, plain
 from das.accounting.document import Statement, decimal
 from das.accounting.guarantee import USUAL
 from das.accounting.invariant_neighbours import ANY, INVARIANT_NEIGHBOURS
-from das.accounting.relations import PERSONS, relations
 from das.accounting.sources import (
+    PERSONS,
     JointAccount,
     JointCase,
     JointEpsilon,
     JointRelation,
     PrivacySource,
     joint_account,
+    relations,
 )
 from das.accounting.statement import account as account_of
 from das.cli.kit.console import CommandAnswer, answering, console
@@ -45,7 +46,7 @@ from das.cli.kit.shown import account_tables, promises_of
 from das.engine.display import Live
 from das.errors import DasError, UserError
 from das.files import packaged
-from das.files.release import signature
+from das.files.release import statement
 from das.files.run.run_directory import release_of
 from das.model.budget import PlannedMeasurement
 from das.model.not_private import PLANNED, WARNING, WITHOUT, Private, marked
@@ -366,7 +367,7 @@ def verify(
     Recomputes every cost and epsilon. Checks the digests, and any signature."""
     release = release_of(run_dir)
     found = verification.verified(release, other_version=other_version)
-    said, signed = found.said, signature.check(release, signer)
+    said, signed = found.said, statement.check(release, signer)
     if recompute:
         from das.runs.recomputing import check_recomputed
 
@@ -421,10 +422,10 @@ def sign(run_dir: Path, key: Path) -> None:
             where=release,
             remedy="run again without run.seed",
         )
-    signature.refuse_signed(
-        release, remedy=f"to sign it with another key, delete {signature.SIGNATURE} first"
+    statement.refuse_signed(
+        release, remedy=f"to sign it with another key, delete {statement.SIGNATURE} first"
     )
-    click.echo(f"signed: {signature.sign(release, key)}")
+    click.echo(f"signed: {statement.sign(release, key)}")
 
 
 @account.command()

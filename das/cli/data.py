@@ -12,12 +12,12 @@ from click.core import ParameterSource
 from das.cli.kit.console import CommandAnswer, answering, print_answer
 from das.cli.kit.options import OUT, PATH, guarded, json_option, quiet_option, say_notes
 from das.engine.display import Live
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.errors import UserError
 from das.files import fetch
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
-from das.files.simulators import nation
+from das.files.simulators import census_2020
 from das.publications.detailed.model.tables import PRODUCTS
 from das.publications.detailed.simulation import files as detailed
 from das.publications.dhc.truth import simulated
@@ -173,7 +173,7 @@ def _simulated(
         )
     if what == "nation":
         named = states.upper().split(",") if states is not None else None
-        return nation.write(
+        return census_2020.write(
             out,
             seed=seed,
             share=1.0 if share is None else share,

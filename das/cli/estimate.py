@@ -13,7 +13,7 @@ from das.cli.kit.console import CommandAnswer, answering
 from das.cli.kit.options import PATH, run_options, say_notes, warn
 from das.cli.running import print_cost, summary
 from das.engine.display import Live
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.files.readers import published_pl94
 from das.files.run.run_directory import release_of
 from das.model.not_private import marked

@@ -10,16 +10,13 @@ import click
 
 from das.accounting.codec import plain
 from das.accounting.document import ForeignLine
-from das.api.reading import read_nmf
 from das.cli.kit.console import CommandAnswer, answering, console, records_table
 from das.cli.kit.options import PATH, warn
 from das.files import csv_text
-from das.files.provenance import privacy_of
+from das.files.messages import privacy_of
 from das.files.run.run_directory import release_above, release_of
 from das.model.not_private import marked, marked_rows
-from das.release.measured_rows import DRAWN, STATED, RowOptions
-from das.release.publications import publication_of, require
-from das.release.verify import check as check_files
+from das.release.publications import DRAWN, STATED, RowOptions, publication_of, require
 
 
 @click.group()
@@ -72,6 +69,8 @@ def show(
     """Print rows as CSV, one for each answer, with codes and labels. Rows of a seeded run have
     one more column, which says so.
     """
+    from das.api.reading import read_nmf  # with pandas
+
     frame = read_nmf(
         path,
         level,
@@ -98,6 +97,8 @@ def verify(release: Path) -> CommandAnswer:
     """Compare the measurement files of a release with its ledger, line by line. Measurements by
     another publisher are compared with what was read from them. `das account verify` checks the
     whole privacy statement, including this."""
+    from das.release.verify import check as check_files  # a summary does without
+
     lines, private = check_files(release_of(release)), privacy_of(release)
     foreign = any(isinstance(d, ForeignLine) for d in lines)
     what = (

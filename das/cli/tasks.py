@@ -14,7 +14,7 @@ from rich.table import Table
 
 from das.cli.kit.console import CommandAnswer, answering, console
 from das.cli.kit.options import PATH, guarded
-from das.engine.progress import duration
+from das.engine.tasks import duration
 from das.errors import UserError
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory

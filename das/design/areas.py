@@ -3,7 +3,7 @@ r"""Variances of areas that cut across a tree, and their gradients.
 An area has some of the leaves. From a node u that it contains wholly it takes all of u. From a node
 that it cuts it takes :math:`B_u x_u`, given :math:`x_u`, and a rest that is independent of
 everything outside u. Let the sums below go over the children that it contains wholly (W) and over
-those that it cuts (B). With C and K of :mod:`das.design.passes`
+those that it cuts (B). With C and K of :mod:`das.design.recursion`
 
 .. math:: P_u = \sum_W C_c + \sum_B B_c C_c, \qquad B_u = P_u K_u,
 
@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from das.design.grams import Coordinates, Grams
+from das.design.problem import Coordinates, Grams
 from das.design.tree import NOBODY, Placement, Stack, Tree
 from das.fold import Tiers
 from das.model.query import Query
@@ -116,7 +116,7 @@ class Slopes:
 @dataclass(frozen=True, eq=False)
 class AreaTargets:
     """The areas of one kind, and the queries that targets ask for them. Arrays of inner nodes and
-    kinds are those of :mod:`das.design.passes`."""
+    kinds are those of :mod:`das.design.recursion`."""
 
     tree: Tree
     cut: CutNodes

@@ -13,7 +13,7 @@ the precisions of all levels :math:`j \ge g` add up; the levels above contribute
 with :math:`n_q` answers that are possible.
 
 Where totals are known down to level s, the inverses of :math:`g \le s` are those on the vectors
-that sum to zero, :math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.estimate.contrasts`: 2
+that sum to zero, :math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.estimate.information`: 2
 x 2 for households of the redistricting schema. :math:`d\Lambda^{-1} = -\Lambda^{-1}
 d\Lambda\,\Lambda^{-1}` gives the gradient.
 
@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.design.model import Choices, Estimand, check_told, given_total, inverse
-from das.estimate.contrasts import Contrasts
+from das.estimate.information import Contrasts
 from das.model.schema import Schema
 
 Array = NDArray[np.float64]

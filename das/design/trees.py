@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.design.areas import AreaTargets, cut_nodes
-from das.design.grams import Coordinates
 from das.design.model import Choices, Estimand
+from das.design.problem import Coordinates
 from das.design.recursion import Recursion
 from das.design.tree import grow
-from das.estimate.contrasts import Contrasts
-from das.estimate.information import support
+from das.estimate.information import Contrasts, support
 from das.fold import Tiers
 from das.model.areas import Areas
+from das.model.constraint import LevelBounds
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.schema import Schema
 

@@ -1,6 +1,6 @@
 """How independent work is spread: the standard ``concurrent.futures.Executor`` interface."""
 
 from das.engine.local import InProcess, executor, in_order, refuse_within_import
-from das.engine.progress import Progress, Silent
+from das.engine.tasks import Progress, Silent
 
 __all__ = ["InProcess", "Progress", "Silent", "executor", "in_order", "refuse_within_import"]

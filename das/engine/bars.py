@@ -15,7 +15,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from das.engine.progress import Pace
+from das.engine.tasks import Pace
 
 
 class _PaceColumn(ProgressColumn):

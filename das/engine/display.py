@@ -8,7 +8,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from das.engine.progress import Pace, Progress, Silent
+from das.engine.tasks import Pace, Progress, Silent
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

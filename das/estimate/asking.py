@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from das.engine.enclosed import Conversation, received
 from das.estimate.outer import OuterProblem, RefinedEstimates, known_below
-from das.estimate.upward import Upward
+from das.estimate.pooled import Upward
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
+from das.model.measurement import SparseSource, places
 from das.model.post_processing import SharesPrior
 from das.model.solution import Certificates
-from das.model.sparse_measurement import SparseSource, places
 from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
@@ -60,7 +60,7 @@ class PartOutline(Frozen):
 
 
 class AskingSource:
-    """A :class:`das.model.sparse_measurement.SparseSource` that asks beyond the wall."""
+    """A :class:`das.model.measurement.SparseSource` that asks beyond the wall."""
 
     def __init__(self, part: PartOutline, beyond: Conversation) -> None:
         self._part, self._beyond = part, beyond

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import SolverError
-from das.estimate.estimator import Array, Estimator
-from das.estimate.family import Batch, Family
+from das.estimate.family import Array, Batch, Estimator, Family
 from das.model.constraint import Bounds
 from das.model.histogram import Histogram
 from das.model.measurement import Estimate, MeasurementSource

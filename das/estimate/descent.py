@@ -4,7 +4,7 @@ published above it.
 From arrays to arrays: measurements come from a source, which may be files elsewhere, and nothing
 here knows of it. A level is walked in batches of whole families, each a task for a pool. Who
 estimates a family is an
-:class:`das.estimate.estimator.Estimator`; rounding, bounds and the failsafe are the same for all.
+:class:`das.estimate.family.Estimator`; rounding, bounds and the failsafe are the same for all.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InfeasibleError, InputError
 from das.estimate.batch import estimated, families, problem_batches
-from das.estimate.estimator import Estimator
-from das.estimate.family import Family
-from das.model.constraint import Bounds
+from das.estimate.family import Estimator, Family
+from das.model.constraint import Bounds, LevelBounds
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.post_processing import HousingPrior
 from das.model.release import Release
@@ -61,13 +59,13 @@ def topdown(
     it. ``housing_prior`` can also be a prior that was found before, for all trees that it serves
     (:func:`das.estimate.dispersion.prior_of`).
 
-    *An upper tree and subtrees* (:mod:`das.model.subtrees`) give the same result as the whole tree,
+    *An upper tree and subtrees* (:mod:`das.model.measured_spine`) give the same result as the whole tree,
     bit by bit. A family depends on the tree above only through its parent's counts. The
     descent of an upper tree ends at the level ``to`` (by default the lowest). Its release has the
     levels down to there. A subtree continues from the ``published`` counts of its units, given by
     the name of their level. Its release has its share of the levels above, and certificates only
     for the levels below. A ``published`` parent is not repaired again
-    (:mod:`das.rounding.failsafe`). A descent repairs the level at which it ends, if it knows totals
+    (:mod:`das.rounding.controlled`). A descent repairs the level at which it ends, if it knows totals
     below. If known totals are by several groups, an upper tree's ``spine`` and ``bounds`` must
     reach down to the lowest level with them (:func:`das.geography.invariants.lowest_level_for`).
     Otherwise no level below needs a repair.

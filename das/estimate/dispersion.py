@@ -42,9 +42,8 @@ from das.estimate.batch import families
 from das.estimate.family import Family
 from das.estimate.least_squares import MANY, normal_equations
 from das.estimate.prior import Households, as_kinds, in_detail
-from das.model.constraint import NO_LIMIT, Bounds
+from das.model.constraint import NO_LIMIT, Bounds, LevelBounds
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.post_processing import Dispersion, HousingPrior, QuerySpreads
 from das.model.query import DETAILED

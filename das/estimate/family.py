@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from das.model.measurement import MeasurementSource
 from das.model.post_processing import HousingPrior
 from das.model.query import Query
 from das.model.schema import Schema
+from das.model.solution import Certificate
+from das.rounding import Marginal
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,3 +120,50 @@ class Family:
     def some(self, keep: NDArray[np.bool_]) -> Family:
         """The same parent with some of its children; the others hold nobody."""
         return replace(self, unit=self.unit[keep], bounds=self.bounds.some(keep))
+
+
+# What an estimator is: ours (:mod:`das.estimate.passes`, :mod:`das.estimate.informed`), and
+# anybody's own.
+
+Array = NDArray[np.float64]
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """Estimates the children of one parent, as real numbers. The descent
+    (``das.estimate.descent``) walks the tree, and rounds, repairs and checks every answer. Write a
+    subclass with a method ``estimate``. It must pickle if several processes share the work."""
+
+    def estimate(self, family: Family) -> Array | tuple[Array, Certificate]:
+        """Counts of the children, ``(children, cells)`` for ``family.cell``: finite, none below
+        zero, and summing to ``family.parent`` over the children (there is none at the root). They
+        should keep ``family.bounds``. Rounding enforces these, and moves far from an answer that
+        does not keep them. Children that can hold nobody are not in the family. An only child is
+        its parent and needs no answer: its measurements are pooled with its parent's.
+
+        The array alone, or with it a certificate (:class:`das.model.solution.Certificate`) that
+        counts the problems that were solved, and how well."""
+        ...
+
+    def estimates(self, families: Sequence[Family]) -> list[tuple[Array, Certificate]]:
+        """Estimates of several families of one level, each by itself: one after the other,
+        unless a subclass does better. No answer may depend on which families are together."""
+        return [_with_certificate(self.estimate(family)) for family in families]
+
+    def marginals(self, family: Family) -> tuple[Marginal, ...]:
+        """The queries whose answers rounding keeps as near to the estimate as possible, besides
+        its chain. Default: none."""
+        del family
+        return ()
+
+    def part(self, level: str, start: int, stop: int) -> Estimator:
+        """The part of this estimator that a task needs for units ``start:stop`` of ``level``.
+        Default: all of it.
+        """
+        del level, start, stop
+        return self
+
+
+def _with_certificate(said: Array | tuple[Array, Certificate]) -> tuple[Array, Certificate]:
+    """What it says of a family, with a certificate of nothing where it gives none."""
+    return said if isinstance(said, tuple) else (said, Certificate())

@@ -40,7 +40,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.contrasts import Contrasts
+from das.estimate.information import Contrasts
 from das.model.query import Query
 
 Array = NDArray[np.float64]

@@ -24,11 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.estimate.batch import LeastSquaresEstimator, Steps
-from das.estimate.contrasts import Contrasts
-from das.estimate.estimator import Array, Estimator
-from das.estimate.family import Family, NoisyAnswers
+from das.estimate.family import Array, Estimator, Family, NoisyAnswers
 from das.estimate.held_marginals import CellSums, HeldQuery, precise
-from das.estimate.information import Information, alike, given_total, posterior
+from das.estimate.information import Contrasts, Information, alike, given_total, posterior
 from das.estimate.least_squares import Asking, LeastSquares, Targets, sum_to
 from das.model.query import Query
 from das.model.solution import Certificate, Solution

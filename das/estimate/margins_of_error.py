@@ -16,7 +16,7 @@ queries; otherwise nothing determines :math:`c'x`. Where :math:`c` is constant a
 so are the weights, and the answers are summed along it first. The ranks are those of sums of whole numbers,
 without the variances, which can differ by twenty powers of ten. The weights depend on no count.
 Units that are measured with the same variances and can hold the same dwellings (nearly all of a
-level) share their weights. Matrices are in the algebra of :mod:`das.estimate.contrasts`.
+level) share their weights. Matrices are in the algebra of :mod:`das.estimate.information`.
 
 :mod:`das.release.table_noise` computes what the plan alone says about a whole level, and about
 areas of many units, without reading any measurement. Its standard errors are never less than these.
@@ -25,7 +25,7 @@ areas of many units, without reading any measurement. Its standard errors are ne
 changes nothing in :math:`|\hat t - t| < k + 1/2`. So :math:`\mathrm{round}(\hat t) \pm k` with
 :math:`k = \lceil z s - 1/2 \rceil` has at least the coverage of :math:`\hat t \pm z s`.
 
-*The public range of the count* is from a to b (:mod:`das.model.level_bounds`). Let :math:`Px` be the
+*The public range of the count* is from a to b (:mod:`das.model.constraint`). Let :math:`Px` be the
 number in that range that is nearest to x. Then :math:`|P\hat t - t| \le |\hat t - t|`, because P
 moves no number away from a number in the range. So :math:`P\hat t \pm k`, cut at a and b, contains
 t whenever :math:`\hat t \pm k` does. It is never empty, and is a single number only if a = b or
@@ -39,10 +39,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.contrasts import Contrasts
-from das.estimate.information import alike, inhabited
+from das.estimate.information import Contrasts, alike, inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import LevelBounds
 from das.model.measurement import Measurement, MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema

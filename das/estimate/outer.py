@@ -23,7 +23,7 @@ some cells are possible only in some places, *kinds* keep it feasible
 
 *Requests.* A variable exists only where both the parent and the child have somebody. Only such
 answers are requested, and only these are drawn
-(:class:`das.model.sparse_measurement.SparseSource`). A pass's requests depend only on what was
+(:class:`das.model.measurement.SparseSource`). A pass's requests depend only on what was
 published above and rounded before. So all used answers have the distribution of a full measurement
 (:mod:`das.noise.coordinates`). A variable that is alone in its sum is determined, and needs no
 request.
@@ -45,17 +45,17 @@ from numpy.typing import NDArray
 from das.engine import InProcess, Progress, Silent, in_order
 from das.estimate.fixed_counts import FixedCounts
 from das.estimate.passes import EquationsInMaking, PassEquations
+from das.estimate.pooled import FromBelow, Upward
 from das.estimate.prior import SharedOut, scope, shares_prior
 from das.estimate.separable import SeparableFamily, solutions
-from das.estimate.upward import FromBelow, Upward
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
+from das.model.measurement import SparseSource
 from das.model.plan import OuterPass
 from das.model.post_processing import SharesPrior
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate, Certificates, Solution
-from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.solve import LayeredGram, children_qp, round_children
 from das.solve.network import Link
@@ -394,7 +394,7 @@ class OuterStep(Frozen):
 # The problem of the outer passes as a value: all that :func:`das.estimate.outer.refined` needs,
 # except measured answers.
 #
-# A tree that is not cut is one problem. Of a cut tree (:mod:`das.model.subtrees`) the upper tree is
+# A tree that is not cut is one problem. Of a cut tree (:mod:`das.model.measured_spine`) the upper tree is
 # one, and each subtree. A subtree tells the upper tree the sums of its answers
 # (:func:`known_below`). The upper tree also requests answers in subtrees, where a unit has one
 # child.

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.estimate.asking import Message
-from das.estimate.contrasts import Contrasts
-from das.estimate.information import Information, moved, posterior, share_of_total
+from das.estimate.information import Contrasts, Information, moved, posterior, share_of_total
 from das.fold import only
 from das.model.measured_spine import Cover, Ints, MeasuredSpine
 from das.model.measurement import Measurement, MeasurementSource, of_values

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InputError
 from das.estimate import information as full
-from das.estimate.contrasts import Contrasts
-from das.estimate.estimator import Array, Estimator
-from das.estimate.information import Information
+from das.estimate.family import Array, Estimator
+from das.estimate.information import Contrasts, Information
 from das.estimate.informed import FullInformationEstimator
 from das.estimate.summed import Unbiased, answers, descend, root
 from das.fold import Tiers, down, up
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.spine import Spine
@@ -156,7 +155,7 @@ def upward_pass(
 ) -> SubtreeEstimates:
     """The way up: each level says what it knows of the one above.
 
-    *An upper tree and subtrees* (:mod:`das.model.subtrees`): that of a subtree ends with what is
+    *An upper tree and subtrees* (:mod:`das.model.measured_spine`): that of a subtree ends with what is
     said of its units of the level ``to``, ``below(to)``, and goes no further up. That of an upper
     tree begins with what the subtrees so said of its lowest units, in their order (``told``). Both
     work in the algebra of all queries that the universe was asked (``universe.measurements``),

@@ -29,7 +29,7 @@ from :math:`T`, :math:`\sum_{g \in T} (h_{dg} - l_{dg})`, and its arc to the dem
 has no limit, so the member costs its arcs from :math:`T`. The cheaper of the two for each part,
 with :math:`\sum_{d \in s} \sum_{g \in T} l_{dg}` put back, is :math:`f(T)`. By max-flow min-cut all
 of :math:`y` flows if and only if no :math:`\sum_{g \in T} y_g` exceeds it. So a part counts as one
-unit whose bounds are the sums of its members' (:meth:`das.model.level_bounds.LevelBounds.by_part`).
+unit whose bounds are the sums of its members' (:meth:`das.model.constraint.LevelBounds.by_part`).
 A unit alone in its part counts as itself."""
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from das.model.constraint import (
     Ints,
     JointTotals,
     Keep,
+    LevelBounds,
     Limits,
     add_up,
     pieces,
 )
-from das.model.level_bounds import LevelBounds
 from das.model.schema import Schema
 from das.model.spine import Spine
 

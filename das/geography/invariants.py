@@ -29,9 +29,8 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.geography.bounds import bounds, groups_of, unlimited
-from das.model.constraint import Ints, JointTotals, Limits, add_up
+from das.model.constraint import Ints, JointTotals, LevelBounds, Limits, add_up
 from das.model.frozen import Frozen
-from das.model.level_bounds import LevelBounds
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.geography import runs
-from das.geography.geocodes import Geocodes
+from das.geography.tabulation import Geocodes
 from das.model.areas import Areas
 from das.model.measured_spine import FANOUT, MeasuredSpine
 from das.model.names import Codes, characters, of_characters, text

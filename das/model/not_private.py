@@ -12,7 +12,7 @@ anything computed from it. Every output says so in one of four forms:
   keeps its column.
 * Parquet files say it in their metadata, under :data:`COLUMN`, or have that column.
 
-:func:`das.files.provenance.check_marked` looks for it in every file before a release is sealed, and
+:func:`das.files.messages.check_marked` looks for it in every file before a release is sealed, and
 before a run ends.
 
 A private output has none of these, and only a private output is called fit to publish.

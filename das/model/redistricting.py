@@ -6,6 +6,7 @@ from itertools import combinations
 
 from das.model.query import Grouping
 from das.model.schema import RACES, Attribute, Schema
+from das.plugins import Plugins
 
 #: The 63 combinations of one to six races: by number of races, then lexicographic over ``RACES``.
 CENRACE = tuple("+".join(c) for n in range(1, 7) for c in combinations(RACES, n))
@@ -143,4 +144,11 @@ E2E_1940 = Schema(
         ),
     ),
     dwelling="hhgq",
+)
+
+
+# The schemas that have names, each loaded when it is asked for.
+
+SCHEMAS: Plugins[Schema] = Plugins(
+    "das.schemas", "schema", Schema, ("pl94", "h1", "1940-e2e", "dhcp", "dhch", "tenvacgq")
 )

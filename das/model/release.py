@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from das.errors import PrivacyError
-from das.model.constraint import pieces
+from das.model.constraint import LevelBounds, pieces
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.post_processing import HousingPrior
 from das.model.solution import Certificates
 from das.model.spine import Spine

@@ -14,7 +14,7 @@ answer :math:`i \bmod A` of unit :math:`\lfloor i/A \rfloor` of the chunk, has t
           \underbrace{B(i, 1)_{0:8}}_{48 \text{ of } 64}\, \underbrace{B(i, 1)_{8:16}}_{64}\,
           \underbrace{B(i, 2)_{0:8}}_{64} \ldots
 
-and the noise :math:`X_i = F^{-1}(U_i)` (:mod:`das.noise.inverse_cdf`), where :math:`F` is the
+and the noise :math:`X_i = F^{-1}(U_i)` (:mod:`das.noise.rejection`), where :math:`F` is the
 distribution of its unit's class. Few coordinates need bits beyond their lane. Where a table does
 not pay, rejection draws from :math:`B(i, 1), B(i, 2), \ldots`, which also depend on :math:`i`
 alone.

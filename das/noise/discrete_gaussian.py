@@ -2,7 +2,7 @@ r"""The discrete Gaussian :math:`N_Z(0, \sigma^2)`, exactly, for every rational 
 
 .. math:: P[X = x] = \frac{e^{-x^2/2\sigma^2}}{\sum_y e^{-y^2/2\sigma^2}}, \qquad x \in \mathbb{Z}.
 
-:mod:`das.noise.inverse_cdf` samples it. Its proof needs only integers that bracket
+:mod:`das.noise.rejection` samples it. Its proof needs only integers that bracket
 :math:`2^n F(k)`. They come from :math:`q = e^{-1/2\sigma^2}` (bracketed) and the recurrence
 :math:`g_{k+1} = g_k q^{2k+1}`, :math:`g_0 = 1`, with every product rounded outwards in fixed point.
 Beyond :math:`K` the ratios :math:`g_{k+1}/g_k = q^{2k+1}` are at most :math:`q^{2K+1}`, so
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from das.errors import SpecError
 from das.noise import rejection
 from das.noise.entropy import Entropy
-from das.noise.inverse_cdf import InverseCdf, exp_minus, symmetric
+from das.noise.rejection import InverseCdf, exp_minus, symmetric
 
 #: Beyond this variance the table of thresholds (about 30 sigma of them) no longer pays: at this
 #: variance it takes a quarter of a second and 60 MB.

@@ -5,7 +5,7 @@ r"""The two-sided geometric (discrete Laplace) distribution, exactly, for every 
 
 With :math:`b = s/\varepsilon` it makes an integer query of :math:`L_1` sensitivity :math:`s`
 :math:`\varepsilon`-differentially private (Ghosh, Roughgarden and Sundararajan 2009).
-:mod:`das.noise.inverse_cdf` samples it from brackets of :math:`g_k = q^k`, with tail
+:mod:`das.noise.rejection` samples it from brackets of :math:`g_k = q^k`, with tail
 :math:`\sum_{k > K} g_k = g_K\, q/(1 - q)`. Beyond scale :data:`LARGEST`,
 :mod:`das.noise.rejection` makes one draw at a time, also exact, without a table.
 """
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from das.errors import SpecError
 from das.noise import rejection
 from das.noise.entropy import Entropy
-from das.noise.inverse_cdf import InverseCdf, exp_minus, symmetric
+from das.noise.rejection import InverseCdf, exp_minus, symmetric
 
 #: Beyond this scale the table of thresholds (about 90 b of them) no longer pays: at this scale it
 #: takes a third of a second and 100 MB.

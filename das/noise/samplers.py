@@ -15,7 +15,7 @@ from das.model.measurement import Measurement
 from das.model.query import Query
 from das.noise import discrete_gaussian, discrete_laplace
 from das.noise.entropy import Entropy
-from das.noise.inverse_cdf import InverseCdf
+from das.noise.rejection import InverseCdf
 
 
 class Sampler(Protocol):

@@ -3,7 +3,7 @@ r"""An office's register: everything that was spent on the records of its popula
 A register is the fold of its lines (:meth:`Register.after`), which only ever grow. Here is what they
 mean; :mod:`das.register.file` keeps them.
 
-**The cap** names a relation (:mod:`das.accounting.relations`): what differs between two populations,
+**The cap** names a relation (:mod:`das.accounting.sources`): what differs between two populations,
 such as one person who has moved. It is a rho, or an epsilon at a delta. Rho adds up exactly (Bun and
 Steinke 2016, lemma 1.7), and a cap is reached exactly at equality. Epsilon is composed over all
 measurements (:mod:`das.accounting.worst`), and what counts is the upper end of the interval that
@@ -36,7 +36,7 @@ from typing import Any
 
 from das.accounting.document import decimal
 from das.accounting.guarantee import combine, worst_epsilon
-from das.accounting.relations import PERSONS, Relation, relations
+from das.accounting.sources import PERSONS, Relation, relations
 from das.accounting.zcdp import no_more
 from das.errors import RegisterError, SpecError
 from das.model.exact import exact

@@ -56,7 +56,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
-from das.accounting.relations import Relation
+from das.accounting.sources import Relation
 from das.accounting.statement import Terms
 from das.errors import RegisterError, UserError
 from das.files.run.ledger import Attempt, Entries, LedgerFile, StageKey

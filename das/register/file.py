@@ -37,7 +37,7 @@ from typing import Any
 
 from das.errors import DasError, RegisterError, ReleaseError, UserError
 from das.files import atomic
-from das.files.release import signature
+from das.files.release import statement
 from das.files.release.plain import refuse_special
 from das.files.run.run_directory import RunDirectory, read_json, refuse_inside_release
 from das.register.book import FORMAT, Opening, Register
@@ -158,7 +158,7 @@ def check_caps(file: RegisterFile) -> None:
 
 def sign(file: RegisterFile, key: Path) -> Head:
     """Sign all lines so far with the key of the office: its signature is the next line."""
-    text = signature.signed(_signed(file, file.head), key, NAMESPACE).decode()
+    text = statement.signed(_signed(file, file.head), key, NAMESPACE).decode()
     return file.append("signature", text.replace("\n", " ").strip())
 
 
@@ -172,7 +172,7 @@ def check_signatures(file: RegisterFile, signers: Path | None) -> dict[int, str 
             written.flush()
             data = _signed(file, Head(n - 1, file.digests[n - 2]))
             try:
-                found[n] = signature.signer(
+                found[n] = statement.signer(
                     data, Path(written.name), NAMESPACE, "register", signers
                 )
             except ReleaseError as error:

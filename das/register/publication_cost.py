@@ -1,5 +1,5 @@
 r"""What one publication costs, as an office's register keeps it: for the relation of its cap
-(:mod:`das.accounting.relations`), which names what differs between two populations.
+(:mod:`das.accounting.sources`), which names what differs between two populations.
 
 One person, or one household, changes several records of a publication. What each change costs is
 computed as in a joint account (:mod:`das.accounting.sources`), where all changes are in the same
@@ -24,8 +24,7 @@ from typing import Any
 
 from das.accounting.draws import Differing, Moves, count
 from das.accounting.guarantee import combine
-from das.accounting.relations import ADDED, Relation
-from das.accounting.sources import PrivacySource
+from das.accounting.sources import ADDED, PrivacySource, Relation
 from das.errors import RegisterError
 from das.model.budget import Neighbours
 from das.model.mechanisms import MECHANISMS

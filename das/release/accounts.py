@@ -17,8 +17,15 @@ from das.accounting import sources as source_list
 from das.accounting.document import NAME, Line, Statement
 from das.accounting.draws import Differing, record
 from das.accounting.guarantee import cost
-from das.accounting.relations import ADDED, REPLACED, Relation, Unit, unit_of
-from das.accounting.sources import PrivacySource, RecordLoss
+from das.accounting.sources import (
+    ADDED,
+    REPLACED,
+    PrivacySource,
+    RecordLoss,
+    Relation,
+    Unit,
+    unit_of,
+)
 from das.accounting.statement import Terms
 from das.errors import SpecError, UserError
 from das.files.run.run_directory import read_text, release_of

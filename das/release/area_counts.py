@@ -20,9 +20,8 @@ from das.errors import UserError
 from das.estimate import margins_of_error
 from das.estimate.areas.estimates import AreaEstimates, estimates
 from das.model.areas import AreaRow, Areas
-from das.model.constraint import NO_LIMIT
+from das.model.constraint import NO_LIMIT, range_of_areas
 from das.model.histogram import Histogram
-from das.model.level_bounds import range_of_areas
 from das.model.spelling import key, near, query
 from das.model.universe import Universe
 from das.release.intervals import known_queries
@@ -272,7 +271,7 @@ def counts(
     together: bool = False,
 ) -> AreaCounts:
     """The statistics of areas of the lowest units of ``source.spine``. ``together``: intervals
-    from replicates (:mod:`das.replicates.rules`) that hold for all areas at once. Raises :class:`InputError` for a coverage that is none."""
+    from replicates (:mod:`das.replicates.by_truth`) that hold for all areas at once. Raises :class:`InputError` for a coverage that is none."""
     check_coverage(coverage)
     earlier = source.keeps_earlier_counts
     said = partial(_said, earlier, coverage=coverage, together=together)

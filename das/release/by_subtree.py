@@ -1,5 +1,5 @@
 """After measurement, of a release that is cut into an upper tree and subtrees
-(:mod:`das.model.subtrees`): from files to files, subtree by subtree.
+(:mod:`das.model.measured_spine`): from files to files, subtree by subtree.
 
     collect (each subtree) -> upper tree -> [disperse (each subtree)] -> subtrees (each subtree) ->
     merge
@@ -31,7 +31,7 @@ from das.engine.tasks import Answer, Task
 from das.errors import PrivacyError
 from das.estimate import dispersion
 from das.estimate.descent import topdown
-from das.estimate.estimator import Estimator
+from das.estimate.family import Estimator
 from das.estimate.information import Information
 from das.estimate.passes import Passes
 from das.estimate.pooled import DescendantMeasurements, PooledSource
@@ -54,9 +54,8 @@ from das.model.spine import places
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease, open_part
 from das.release.post import on_published, structures, write_estimates
-from das.release.prior_document import stored_prior
-from das.release.residuals import ResidualSums, merged, residual_sums
-from das.release.work_files import Messages, WorkFiles, subtrees_of
+from das.release.prior_document import Messages, WorkFiles, stored_prior, subtrees_of
+from das.release.table_noise import ResidualSums, merged, residual_sums
 
 # What the subtrees of a release have made, put together: whole files, sums, certificates.
 #

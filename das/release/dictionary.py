@@ -25,11 +25,10 @@ from das.model.columns import MicrodataForm
 from das.model.names import NOT_COUNTED, level_words
 from das.model.not_private import CELL, COLUMN, WARNING, Private, marked_rows
 from das.model.post_processing import PostProcessing
-from das.model.publications import SAYS
 from das.model.query import DETAILED
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.universe import RecordKind, Universe
+from das.model.universe import SAYS, RecordKind, Universe
 from das.release import prior_document
 from das.tables import Table
 from das.tables import of as tables_of

@@ -4,7 +4,7 @@ unit.
 At the levels of ``estimates/`` (full information) from the measurements of all levels together, for
 the sums that are there; otherwise from the unit's own measurements
 (:mod:`das.estimate.margins_of_error`). What is certain, by invariants, structures and impossible
-combinations (:mod:`das.model.level_bounds`), is its own interval; no interval reaches below zero,
+combinations (:mod:`das.model.constraint`), is its own interval; no interval reaches below zero,
 nor above a known total. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from das.estimate.margins_of_error import UNKNOWN, LevelMargins
 from das.estimate.summed import SummedSource
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader
-from das.model.constraint import NO_LIMIT
-from das.model.level_bounds import LevelBounds, count_range
+from das.model.constraint import NO_LIMIT, LevelBounds, count_range
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from das import spec as specification
 from das.accounting.document import NAME, Document
 from das.errors import ReleaseError
-from das.estimate.summed import SummedSource
 from das.files.measurements import nmf_reader
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
@@ -30,16 +29,14 @@ from das.files.run.ledger import LedgerFile
 from das.geography.bounds import groups_of, unlimited
 from das.geography.invariants import Invariants
 from das.model.areas import Areas
-from das.model.constraint import JointTotals, Limits
+from das.model.constraint import JointTotals, LevelBounds, Limits
 from das.model.histogram import Histogram
 from das.model.ledger import Event
-from das.model.level_bounds import LevelBounds
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.measurement import MeasurementSource
 from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from das.model.universe import Universe
 from das.spec import RunSpec, Spec
 
@@ -50,7 +47,7 @@ StatedBounds = Mapping[str, tuple[str, NDArray[np.int64]]]
 @dataclass(frozen=True)
 class OpenedRelease:
     """A release as its files say it: the resolved specification and the spine. Of one that is cut
-    into an upper tree and ``subtrees`` (:mod:`das.model.subtrees`), ``part`` says which of these it
+    into an upper tree and ``subtrees`` (:mod:`das.model.measured_spine`), ``part`` says which of these it
     is: the upper tree (0) or a subtree; without it, the whole."""
 
     folder: Path
@@ -128,7 +125,11 @@ class OpenedRelease:
         others.
         """
         tree, source = self.tree(universe), self.source(universe)
-        return source if tree.alike else SummedSource(source, tree, self.spine, universe.schema)
+        if tree.alike:
+            return source
+        from das.estimate.summed import SummedSource  # the published tree does without
+
+        return SummedSource(source, tree, self.spine, universe.schema)
 
     def estimates(self, universe: Universe) -> EstimateReader:
         """The unbiased estimates of a universe: of the units that were measured, whatever is

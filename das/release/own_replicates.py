@@ -20,19 +20,19 @@ from das import tables
 from das.engine import InProcess, Silent
 from das.files.release import replicates
 from das.model.areas import Areas
+from das.model.constraint import LevelBounds, range_of_areas
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds, range_of_areas
 from das.model.query import Query
 from das.model.release import Release
 from das.model.spine import Spine
 from das.model.universe import Planned, Universe
-from das.release import interval_dictionary, page
+from das.release import interval_writing, page
 from das.release.interval_writing import ReplicatedCounts
 from das.release.opened import OpenedRelease
 from das.release.post import estimate, on_published
 from das.release.replicate_source import ENOUGH, PAGE, IntervalOptions, PublicNoise, ReleaseSource
 from das.replicates import ReplicateErrors, ReplicateInterval, interval
-from das.report import lookup
+from das.report import answers
 from das.report.answers import Answers, Shown
 from das.report.template import render
 from das.tables import Table
@@ -119,13 +119,10 @@ class OwnReplicates(ReleaseSource):
             enough=ENOUGH,
             says=self.says(asked.rule),
             areas=[a.kind for a in shown.areas],
-            lookup=Markup(lookup.data(shown, coverage=asked.coverage)),
+            lookup=Markup(answers.data(shown, coverage=asked.coverage)),
             left_out=[lv for lv in shown.spine.levels if lv not in shown.whole],
         )
-        return {
-            interval_dictionary.NAME: interval_dictionary.text(self, tables, paged=True),
-            PAGE: html,
-        }
+        return {interval_writing.NAME: interval_writing.text(self, tables, paged=True), PAGE: html}
 
     def _held(self, out: Path, u: Universe, count: int) -> list[CountsByLevel]:
         """The release, and its replicates after it."""

@@ -17,9 +17,9 @@ from das.files.release import statement as privacy_statement
 from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.universe import Universe
-from das.release.achieved_precision import achieved_precision
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease
+from das.release.table_noise import achieved_precision
 from das.report.answers import Answers, PublishedUniverse, Shown, across, gather, read
 from das.report.facts import ListedMeasurement, facts
 from das.report.release_page import release_html
@@ -95,7 +95,7 @@ def write(
     prior: Sequence[Any] = (),
 ) -> None:
     """Write the page under ``out``. ``worse``: what is published worse than it was measured, with
-    the fields of :class:`das.release.residuals.Misfit`; ``prior``: what was assumed of the lowest
+    the fields of :class:`das.release.table_noise.Misfit`; ``prior``: what was assumed of the lowest
     units, with those of :class:`das.release.prior_document.ListedSpread`."""
     privacy, after = privacy_statement.read(release.folder), release.after
     measurements = {u.name: _measurements(release, u) for u in after.universes}

@@ -8,35 +8,96 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from das.accounting.document import ForeignLine, Invariant, Line, Pure, Zcdp
 from das.accounting.planning import Repricing
 from das.accounting.statement import Terms
-from das.engine import Progress
+from das.engine import Progress, Silent, refuse_within_import
 from das.errors import ReleaseError, UserError
 from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
-from das.model.ledger import Event
-from das.model.not_private import Private
+from das.model.ledger import Event, RedundantMeasurements
+from das.model.not_private import Private, marked
 from das.model.plan import Plan
-from das.model.publications import FEATURES
-from das.model.redundant import RedundantMeasurements
-from das.release.measured_rows import RowOptions
+from das.model.spelling import named
+from das.model.universe import FEATURES
+from das.release.outcome import Outcome
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import Wording
-from das.size import Size
 from das.spec.parse import PUBLICATIONS
-from das.spec.parse import publication_of as named
+from das.spec.parse import publication_of as parse_named
 from das.spec.parts import Run
 from das.spec.specification import PlannedRecords
 from das.spec.tree import tree_of
 from das.stages import Stages
+from das.version import __version__
+
+if TYPE_CHECKING:
+    from das.size import Size
+
+# Which rows of noisy measurements a user wants, and how many rows are summarized.
+#
+# Those that were drawn whole are read as files of any publisher are
+# (:mod:`das.files.measurements.frame`); of others it is :mod:`das.publications.dhc.public` and
+# :mod:`das.publications.detailed.rows`. Like ``das.release.post``, nothing here can see the truth.
+
+#: A column by its name, as long as the others.
+RowColumns = dict[str, Any]
+DRAWN, STATED = "DPQuery", "Constraint"
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """Which rows are asked for: all, or those of a ``level``, a ``query`` and some ``geocodes``; of
+    a ``universe`` (persons, where none is named); ``tidy``: a row for each answer. ``kind``:
+    measurements, or constraints."""
+
+    level: str | None = None
+    query: str | None = None
+    geocodes: tuple[str, ...] = ()
+    universe: str | None = None
+    kind: str = DRAWN
+    tidy: bool = True
+
+    def on(self, path: Path, folders: Mapping[str, str]) -> RowOptions:
+        """These options with the universe of the folder of files ``path``, if no universe is
+        named."""
+        if self.universe is not None or path.resolve().name not in folders:
+            return self
+        return replace(self, universe=folders[path.resolve().name])
+
+    def among(self, universes: Sequence[str]) -> str:
+        """The name of the universe."""
+        if self.universe is None:
+            return universes[0]
+        return named(self.universe, universes, "universe", "--universe")
+
+    def refuse_lists(self, where: Path) -> None:
+        """Raises :class:`UserError` where rows are not tidy, which only files of whole measurements
+        have.
+        """
+        if not self.tidy:
+            raise UserError(
+                "there are no rows of lists here", where=where, remedy="leave out tidy=False"
+            )
+
+
+def spread(variance: NDArray[np.float64], values: NDArray[np.int64]) -> dict[str, Any]:
+    there = bool(len(values))
+    return {
+        "variance": round(float(variance.max()), 6) if len(variance) else None,
+        "least value": int(values.min()) if there else None,
+        "most": int(values.max()) if there else None,
+    }
 
 
 class Specified(Protocol):
@@ -90,7 +151,7 @@ class PublicHalf(Protocol):
 
     #: What is published, in words.
     title: str
-    #: By feature (:mod:`das.model.publications`), why there is none of it; it has all others.
+    #: By feature (:mod:`das.model.universe`), why there is none of it; it has all others.
     cannot: Mapping[str, str] = MappingProxyType({})
     #: Files without which nothing can be verified.
     needed: Sequence[str] = ()
@@ -201,7 +262,7 @@ def publication_of(release: Path) -> PublicHalf:
     path = release / "spec.toml"
     if path.is_file():
         tree = tree_of(run_directory.read_text(path, "release specification"), str(path))
-        return publication(named(tree, str(path)))
+        return publication(parse_named(tree, str(path)))
     if (release / statement.NAME).is_file():
         raise ReleaseError(
             "there is no spec.toml, which says what was published and how it was measured",
@@ -225,4 +286,61 @@ def require(of: PublicHalf, feature: str, where: object) -> None:
             f"{FEATURES[feature]} is not there for {of.title}",
             where=where,
             remedy=of.cannot[feature],
+        )
+
+
+# Everything after measurement, from the files of a release alone, by its publication.
+#
+# Like ``das.release.post``, nothing here can see the truth.
+
+
+def estimate_again(
+    release: Path,
+    out: Path,
+    of: PublicHalf,
+    *,
+    changes: Sequence[str] = (),
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Estimate again from a ``release`` of this publication.
+
+    ``out/release`` is a complete release with the same measurements, ledger and statement.
+    ``changes`` (``dotted.key=value``) change how it is made, if its publication allows. An
+    interruption leaves nothing in ``out``; files that another process has begun there stay."""
+    refuse_within_import()
+    progress, directory, stages = progress or Silent(), RunDirectory(out), Stages()
+    directory.refuse_if_taken()
+    _refuse(changes, of)
+    directory.create(confidential=False)  # ours from here on: nobody else's is ever deleted
+    with directory.whole_or_nothing():
+        made = of.again(Rerun(release, directory, changes, workers, stages, progress))
+        said: dict[str, object] = {
+            "name": made.name,
+            "release": str(release.resolve()),
+            "spec_digest": made.digest,
+            "changes": list(changes),
+            "version": __version__,
+            "stages": stages.done,
+            **made.said,
+            "outputs": directory.digests(),
+        }
+        directory.write_manifest(marked(said, made.private))
+    return Outcome(
+        directory,
+        stages.seconds,
+        (*made.notes, *stages.notes),
+        private=made.private,
+        tables=made.tables,
+        cost=made.cost,
+    )
+
+
+def _refuse(changes: Sequence[str], of: PublicHalf) -> None:
+    """Raises :class:`UserError` for changes of a release whose estimates have none."""
+    if changes and "estimate --set" in of.cannot:
+        raise UserError(
+            f"{changes[0].partition('=')[0]} of a release of {of.title} does not change",
+            where="--set, --method",
+            remedy=of.cannot["estimate --set"],
         )

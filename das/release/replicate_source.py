@@ -25,18 +25,18 @@ from numpy.typing import NDArray
 
 from das.accounting.codec import identity
 from das.errors import InputError, ReleaseError, UserError
-from das.files.release import interval_rows, replicates, statement
+from das.files.release import replicates, statement
+from das.files.release import replicates as interval_rows
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS
 from das.model.areas import Areas
+from das.model.constraint import LevelBounds
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
-from das.model.measurement import MeasurementSource
+from das.model.measurement import MeasurementSource, SparseSource
 from das.model.not_private import Private
 from das.model.plan import Plan
 from das.model.schema import Schema
-from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease
@@ -50,10 +50,10 @@ ENOUGH_FOR_COUNTS = 25
 #: The rule of intervals that hold by true value (:mod:`das.replicates.by_truth`), of the counts of
 #: a whole level. It is the default.
 BY_TRUTH = "pratt"
-#: That of intervals with the errors of their table (:mod:`das.replicates.rules`), of the counts
+#: That of intervals with the errors of their table (:mod:`das.replicates.by_truth`), of the counts
 #: of a table.
 BY_TABLE = "table"
-#: The Bureau's (:mod:`das.replicates.rules`), and that of a statistic by itself.
+#: The Bureau's (:mod:`das.replicates.by_truth`), and that of a statistic by itself.
 PLAIN = "ct"
 COUNT_RULES = (BY_TRUTH, PLAIN, BY_TABLE)
 #: In a manifest of intervals, by their digest: the earlier release whose replicates these are on.
@@ -82,7 +82,7 @@ _OF_TABLE = (
 #: A table of a universe, at a level.
 Chosen = tuple[Universe, Table, str]
 #: Published values of a table, the ends of their intervals, and what these rest on, ``(units,
-#: columns)`` each: as :func:`das.files.release.interval_rows.read` has them.
+#: columns)`` each: as :func:`das.files.release.replicates.read_intervals` has them.
 Ends = tuple[NDArray[np.int64], ...]
 
 
@@ -209,7 +209,7 @@ class ReplicateSource:
         for u, table, level in chosen:
             if out is not None and (path := out / file_of(table, level)).is_file():
                 codes = replicates.codes_of(self.spine, level)
-                yield u, table, level, interval_rows.read(path, table, codes)
+                yield u, table, level, interval_rows.read_intervals(path, table, codes)
 
     def _intervals(self) -> Path | None:
         """The folder of the intervals, if there are any."""

@@ -4,7 +4,7 @@ public.
 The published histogram stands in for the truth. Plan, invariants, bounds, estimation and rounding
 are those of the release. The noise is a function of a public seed and is independent of the
 release's own noise. So replicates reveal nothing beyond the release and cost no budget, and anyone
-who makes them gets the same ones. :mod:`das.replicates.rules` says what they show.
+who makes them gets the same ones. :mod:`das.replicates.by_truth` says what they show.
 
 A replicate is a function of the release, the seed and its number: the files are the same for any
 number of workers. Finished replicates are kept, so an interrupted run continues where it stopped.
@@ -21,15 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.engine import Progress
-from das.files.release import replicates, signature
+from das.files.release import replicates, statement
 from das.files.run.ledger import INTERVALS
 from das.model.budget import PlannedMeasurement
 from das.model.histogram import Histogram, SparseAnswers
 from das.model.measured_spine import MeasuredSpine
-from das.model.measurement import Measurement, Measurements, published_variance
+from das.model.measurement import (
+    Measurement,
+    Measurements,
+    not_measured,
+    places,
+    published_variance,
+)
 from das.model.names import Codes
 from das.model.not_private import Private
-from das.model.sparse_measurement import not_measured, places
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.noise import entropy
@@ -141,7 +146,7 @@ class NewNoise:
 
 @dataclass(frozen=True, eq=False)
 class NewNoiseOnDemand:
-    r"""A :class:`das.model.sparse_measurement.SparseSource` on ``counts``, which are public, by
+    r"""A :class:`das.model.measurement.SparseSource` on ``counts``, which are public, by
     level of the tree:
 
     .. math:: y_{ui} = (Qh_u)_i + X_{ui}, \qquad X_{ui} \text{ of the law of the plan at that level and query},
@@ -280,7 +285,7 @@ def make(
     """
     own = out.resolve() == (release / INTERVALS).resolve()
     if own:
-        signature.refuse_signed(release)  # the list of intervals comes under its seal
+        statement.refuse_signed(release)  # the list of intervals comes under its seal
     maker = ReleaseRerun(release, digest_of(release), asked.seed, earlier)
     maker.source().chosen(asked.tables, asked.levels)
     maker.source().planned()  # what cannot be made is refused before anything is written

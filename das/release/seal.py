@@ -18,7 +18,7 @@ from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE, Stated,
 from das.errors import ReleaseError
 from das.files import atomic
 from das.files.atomic import files_below
-from das.files.provenance import check_marked
+from das.files.messages import check_marked
 from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.ledger import digests

@@ -2,7 +2,7 @@
 several counts.
 """
 
-from das.replicates.rules import (
+from das.replicates.by_truth import (
     BASES,
     NOT_COVERED,
     ReplicateErrors,

@@ -16,7 +16,7 @@ dissimilarity are above the published value. Their bias is subtracted where it i
 deviation or more. The interval of such an index needs a warning about that, and a second one.
 Suppose districts were drawn to be equal in published counts. Then their published deviation is too
 small, and the true one is where the replicates are. Noise moves a share, a difference or a rank in
-either direction, and nothing is subtracted from them (:mod:`das.replicates.rules`). No interval
+either direction, and nothing is subtracted from them (:mod:`das.replicates.by_truth`). No interval
 goes beyond the possible values of its statistic."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.replicates.rules import ReplicateErrors, ReplicateInterval, interval, reach
+from das.replicates.by_truth import ReplicateErrors, ReplicateInterval, interval, reach
 
 Floats = NDArray[np.float64]
 

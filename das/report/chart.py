@@ -9,7 +9,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from das.report.axis import Axis
 from das.report.panel import (
     EDGE,
     HATCHED,
@@ -17,6 +16,7 @@ from das.report.panel import (
     INK,
     LINE,
     RULE,
+    Axis,
     Look,
     Panel,
     Words,

@@ -16,7 +16,7 @@ from das.accounting.document import decimal as delta
 from das.accounting.guarantee import QuotedLoss, quoted
 from das.model.mechanisms import MECHANISMS
 from das.model.names import level_inside
-from das.report import figures
+from das.report import facts
 from das.report.facts import METHODS, decimal
 from das.report.template import environment
 
@@ -82,7 +82,7 @@ def _curve(points: tuple[tuple[tuple[float, float], ...], ...]) -> str:
     """Epsilon against delta, by each method. A release is sealed when it is measured, and again
     when it is complete.
     """
-    return figures.epsilon_by_delta(dict(zip(METHODS.values(), points, strict=True)))
+    return facts.epsilon_by_delta(dict(zip(METHODS.values(), points, strict=True)))
 
 
 # Why a count is published worse than it was measured, and what to do: a line for people each.

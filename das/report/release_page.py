@@ -14,13 +14,11 @@ from markupsafe import Markup
 
 from das.model.names import level_words, text
 from das.model.universe import kind_of
-from das.report import lookup
+from das.report import answers
 from das.report.answers import Answers, Shown
-from das.report.axis import decades, plain
 from das.report.chart import Chart
-from das.report.facts import Facts, ListedMeasurement
-from das.report.figures import NOISY, PUBLISHED, SERIES, height_of
-from das.report.panel import INK, RULE, Look, Words, short
+from das.report.facts import NOISY, PUBLISHED, SERIES, Facts, ListedMeasurement, height_of
+from das.report.panel import INK, RULE, Look, Words, decades, plain, short
 from das.report.template import PublicFrame, public_page
 
 # Figures of the public page: functions of published values alone.
@@ -228,7 +226,7 @@ def release_html(
     measured; ``prior`` how the lowest units were assumed to spread. The same arguments give the
     same page."""
     level = _below(shown)
-    brief, left_out = lookup.brief(shown, example=(level, _largest(shown, level)))
+    brief, left_out = answers.brief(shown, example=(level, _largest(shown, level)))
     return public_page(
         "release.html",
         facts,

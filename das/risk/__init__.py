@@ -8,7 +8,6 @@ persons of a run: :mod:`das.tools.risk.truth.exposure`. Everybody's record from 
 from das.risk.decisions import Decisions, Truth, decision_map, decisions
 from das.risk.hierarchy import hierarchical_posterior, levels_posterior, upper_posterior
 from das.risk.joint import joint_decision_probability, joint_marginal_posterior, joint_posterior
-from das.risk.noise import Point, Uniform, UpperPrior, WeightedPrior
 from das.risk.one_level import (
     decision_probability,
     marginal_posterior,
@@ -17,6 +16,7 @@ from das.risk.one_level import (
     ratio,
     release_probability,
 )
+from das.risk.recursion import Point, Uniform, UpperPrior, WeightedPrior
 
 __all__ = [
     "Decisions",

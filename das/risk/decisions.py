@@ -4,7 +4,7 @@ r"""What the intruder decides, over everything that may be published (Kazan and 
 The log-odds grow with :math:`x_1^*`, so for each :math:`(x_2^*, y_1^*)` there is a least
 :math:`x_1^*` that is decided for :math:`k + 1`. Probabilities are sums over :math:`(x_2^*, y_1^*)`
 of the probability that the noise puts :math:`x_1^*` at or above that threshold. They are exact
-except for noise beyond :data:`das.risk.noise.NEAR`, less than 1e-15."""
+except for noise beyond :data:`das.risk.recursion.NEAR`, less than 1e-15."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk.hierarchy import UNBOUNDED, LogOdds, PosteriorMethod, log_odds_given, two_levels
-from das.risk.noise import NEAR, TIE, Ints, Noise, Number, UpperPrior, log_odds
-from das.risk.recursion import MOST_VALUES
+from das.risk.recursion import MOST_VALUES, NEAR, TIE, Ints, Noise, Number, UpperPrior, log_odds
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,18 @@ from scipy.special import expit
 
 from das.errors import InputError
 from das.model.budget import Neighbours
-from das.risk.noise import Floats, Ints, Number, Uniform, UpperPrior, log_odds, rates
-from das.risk.recursion import Levels, LogWeights, log_weights
+from das.risk.recursion import (
+    Floats,
+    Ints,
+    Levels,
+    LogWeights,
+    Number,
+    Uniform,
+    UpperPrior,
+    log_odds,
+    log_weights,
+    rates,
+)
 
 PosteriorMethod = Literal["exact", "gibbs-unconstrained"]
 METHODS: tuple[PosteriorMethod, ...] = ("exact", "gibbs-unconstrained")

@@ -28,7 +28,7 @@ so that, the noise being independent, with :math:`\varphi_i(\omega) = E[e^{i\ome
 *Error.* The midpoint rule with step :math:`h` replaces tanh by its antiperiodic sum of period
 :math:`2\pi/h`: where :math:`|\Lambda/2| \le M` that is off by less than :math:`5 e^{-2(2\pi/h -
 M)}`; h is chosen to make it below 1e-15. The integral beyond :math:`\Omega` is below :math:`2
-e^{-\pi\Omega/2}`: below 1e-14 at :math:`\Omega = 22`. Noise beyond :data:`das.risk.noise.NEAR` adds
+e^{-\pi\Omega/2}`: below 1e-14 at :math:`\Omega = 22`. Noise beyond :data:`das.risk.recursion.NEAR` adds
 at most 1e-15 a count. All together below 1e-12."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from scipy.special import expit
 from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanisms import Mechanism
-from das.risk.noise import (
+from das.risk.recursion import (
     NEAR,
     TIE,
     Floats,

@@ -3,7 +3,7 @@ r"""The intruder who looks at one published count (Kazan and Reiter 2022, sectio
 He knows that one cell of one unit has :math:`k` records other than his target's (``known``). The
 true count :math:`X` is then :math:`k + 1` if the target is there, which he believes with
 probability :math:`p` (``prior``), or :math:`k`. He sees :math:`X^* = X + Z`. With
-:math:`u = x^* - k` and the rate :math:`r` of :mod:`das.risk.noise`,
+:math:`u = x^* - k` and the rate :math:`r` of :mod:`das.risk.recursion`,
 
 .. math:: \operatorname{logit} P[X = k + 1 \mid x^*] = \operatorname{logit} p + r(2u - 1)
 
@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import expit
 
 from das.model.budget import Neighbours
-from das.risk.noise import TIE, Floats, Noise, Numbers, evidence, floats, log_odds, rates
+from das.risk.recursion import TIE, Floats, Noise, Numbers, evidence, floats, log_odds, rates
 
 UNBOUNDED = Neighbours.UNBOUNDED
 

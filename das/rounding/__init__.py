@@ -1,6 +1,5 @@
 """To integers, every constraint exact."""
 
-from das.rounding.controlled import Marginal, descendants, round_estimate
-from das.rounding.failsafe import repair
+from das.rounding.controlled import Marginal, descendants, repair, round_estimate
 
 __all__ = ["Marginal", "descendants", "repair", "round_estimate"]

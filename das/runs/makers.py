@@ -6,12 +6,18 @@ from __future__ import annotations
 
 from typing import cast
 
-from das.engine.progress import Silent
+from das.engine.tasks import Silent
 from das.errors import UserError
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
-from das.runs.protocol import EvaluatingMaker, InputOutlook, Maker, OutlookMaker, RunInput
-from das.runs.series import SeriesMaker
+from das.runs.protocol import (
+    EvaluatingMaker,
+    InputOutlook,
+    Maker,
+    OutlookMaker,
+    RunInput,
+    SeriesMaker,
+)
 from das.spec import Specification, load
 from das.spec.parse import PUBLICATIONS
 from das.stages import Stages

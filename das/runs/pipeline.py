@@ -53,7 +53,7 @@ def run(
     little memory, the run is refused before anything is measured, unless ``ignore_memory`` is set.
 
     The ``engine`` performs the tasks of a run that is cut into subtrees
-    (:mod:`das.model.subtrees`). A run in one piece is done here, by its ``workers``.
+    (:mod:`das.model.measured_spine`). A run in one piece is done here, by its ``workers``.
 
     ``resume`` continues an interrupted run in ``out``. Finished measurements are kept. Unfinished
     ones are the same draw again if their noise has a key or a seed. Otherwise their budget is

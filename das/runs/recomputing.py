@@ -15,8 +15,7 @@ from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE
 from das.engine import Progress
 from das.errors import ReleaseError
 from das.files.release import statement
-from das.release.publications import publication_of
-from das.release.reestimation import estimate_again
+from das.release.publications import estimate_again, publication_of
 from das.release.seal import Wording
 
 #: Made from the others, and held against them by themselves.

@@ -12,9 +12,9 @@ from typing import Any
 
 import tomli_w
 
+from das.model.ledger import RedundantMeasurements, redundant, redundant_on
 from das.model.measured_spine import MeasuredSpine
 from das.model.plan import Plan
-from das.model.redundant import RedundantMeasurements, redundant, redundant_on
 from das.model.spine import Spine
 from das.model.universe import Exact, RecordKind, Universe
 from das.plugins import READERS
@@ -106,7 +106,7 @@ def counts_in_words(u: Universe, level: str, query: str) -> str:
     return f"the number of {u.records} of every {level}{by}, exactly"
 
 
-# The measurements of a specification that buy nothing (:mod:`das.model.redundant`).
+# The measurements of a specification that buy nothing (:mod:`das.model.ledger`).
 
 
 def redundant_by_spec(spec: RunSpec) -> RedundantMeasurements:

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from das.errors import SpecError
 from das.model.names import ENGLISH, HeadingWords
 from das.model.query import Grouping
+from das.model.redistricting import SCHEMAS
 from das.model.schema import Attribute, Schema
-from das.model.schemas import SCHEMAS
 from das.model.universe import PERSONS
 from das.spec.parts import OwnConstraints, Part, RelativeBudget, TableData
 

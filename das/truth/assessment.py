@@ -28,9 +28,15 @@ from das.spec import RunSpec
 from das.tables import Table
 from das.tables import of as tables_of
 from das.truth import files as truth
-from das.truth.evaluation.accuracy import EstimateSource, Published, tally_queries
-from das.truth.evaluation.tables import Whole, tally_tables
-from das.truth.evaluation.tallies import Tallies, UniverseTallies
+from das.truth.evaluation import (
+    EstimateSource,
+    Published,
+    Tallies,
+    UniverseTallies,
+    Whole,
+    tally_queries,
+    tally_tables,
+)
 from das.truth.prepared import TrueHistograms, over, upward
 
 #: In ``confidential/evaluation/``.

@@ -24,11 +24,10 @@ from das.files.run.run_directory import RunDirectory, read_json
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint, summed
 from das.model.histogram import Histogram
-from das.model.measured_spine import UnitClasses
+from das.model.measured_spine import Subtrees, UnitClasses
 from das.model.not_private import marked
 from das.model.source import Source
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from das.spec import RunSpec
 from das.truth import files
 from das.truth.prepared import Prepared

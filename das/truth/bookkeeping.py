@@ -136,7 +136,7 @@ _AGAIN = (
 
 @dataclass(frozen=True)
 class StagePlan:
-    """The plan of a stage: its events, the subtrees (:mod:`das.model.subtrees`) of its parts, and
+    """The plan of a stage: its events, the subtrees (:mod:`das.model.measured_spine`) of its parts, and
     the stages that it rests on. If one of those is measured again, so is this stage."""
 
     events: tuple[Event, ...]

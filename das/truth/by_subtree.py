@@ -1,4 +1,4 @@
-"""Where the truth is used in a run that is cut into subtrees (:mod:`das.model.subtrees`). Each task
+"""Where the truth is used in a run that is cut into subtrees (:mod:`das.model.measured_spine`). Each task
 reads and writes the files of its subtree.
 
     (input) -> store -> measure (each subtree), upper tree -> ... after measurement ... -> evaluate
@@ -37,8 +37,8 @@ from das.model.spine import places
 from das.model.universe import Universe
 from das.noise import entropy
 from das.release.opened import OpenedRelease, open_part, open_upper_tree
+from das.release.prior_document import WorkFiles, stage_tasks, subtrees_of
 from das.release.seal import seal
-from das.release.work_files import WorkFiles, stage_tasks, subtrees_of
 from das.spec import RunSpec
 from das.spec.notes import notes
 from das.tables import of as tables_of
@@ -46,9 +46,7 @@ from das.truth import files as truth
 from das.truth.assessment import AssessmentInput, Comparand, Measured, Piece, assess, tally, write
 from das.truth.beginning import ResumeState, truth_digests
 from das.truth.bookkeeping import BudgetBook
-from das.truth.evaluation.accuracy import Published
-from das.truth.evaluation.tables import Whole
-from das.truth.evaluation.tallies import Tallies
+from das.truth.evaluation import Published, Tallies, Whole
 from das.truth.measure import check_fits
 from das.truth.measuring import measure_part, planned
 from das.truth.prepared import TrueHistograms, over, upward

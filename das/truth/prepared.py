@@ -16,11 +16,10 @@ from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.frozen import Closed
 from das.model.histogram import Histogram
-from das.model.measured_spine import Ints, MeasuredSpine
+from das.model.measured_spine import LARGEST, Ints, MeasuredSpine, Subtrees
 from das.model.records import Records
 from das.model.source import Source
 from das.model.spine import Spine
-from das.model.subtrees import LARGEST, Subtrees
 
 # Records to histograms, level by level, inside the confidential boundary.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records

@@ -13,8 +13,8 @@ import numpy as np
 from das.risk.decisions import Truth, decision_map, decisions
 from das.risk.hierarchy import METHODS, PosteriorMethod
 from das.risk.joint import joint_marginal_posterior
-from das.risk.noise import Floats, Point, Uniform, UpperPrior
 from das.risk.one_level import decision_probability, marginal_posterior, posterior, ratio
+from das.risk.recursion import Floats, Point, Uniform, UpperPrior
 from studies.figure import Curve, Curves, FigureData
 from studies.kazan_reiter import sums
 from studies.kazan_reiter.post_processing import published_marginal

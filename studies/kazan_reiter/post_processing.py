@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.risk.noise import NEAR, Floats, Ints, Noise, Number, rates
+from das.risk.recursion import NEAR, Floats, Ints, Noise, Number, rates
 
 UNBOUNDED = Neighbours.UNBOUNDED
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanisms import Mechanism
-from das.risk.noise import NEAR, Floats, Noise, Number, rates
+from das.risk.recursion import NEAR, Floats, Noise, Number, rates
 
 
 def sum_pmf(

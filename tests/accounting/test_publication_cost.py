@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from das.accounting.draws import record
 from das.accounting.guarantee import worst_epsilon
-from das.accounting.relations import relations
-from das.accounting.sources import joint_account
+from das.accounting.sources import joint_account, relations
 from das.accounting.zcdp import no_more
 from das.cli.kit.options import load_any
 from das.errors import RegisterError
@@ -128,8 +127,7 @@ def test_the_cost_holds_for_every_pair_of_data_sets(
         PlannedMeasurement("State", f"q{i}", DISCRETE_GAUSSIAN, Fraction(s), Fraction(1, s))
         for i, (_, s) in enumerate(queries)
     ]
-    from das.accounting.relations import REPLACED, Unit
-    from das.accounting.sources import PrivacySource, RecordLoss
+    from das.accounting.sources import REPLACED, PrivacySource, RecordLoss, Unit
 
     differing = record(draws, BOUNDED)
     loss = RecordLoss(sum((Fraction(1, s) for _, s in queries), Fraction(0)), differing)

@@ -20,15 +20,18 @@ import pytest
 from das.accounting.codec import plain
 from das.accounting.draws import Composition
 from das.accounting.profile import PrivacyProfile
-from das.accounting.relations import Multiple, Relation, Unit, relations
 from das.accounting.sources import (
     SOURCES_FORMAT,
     JointCase,
     JointRelation,
+    Multiple,
     PrivacySource,
+    Relation,
+    Unit,
     joint_account,
     json_schema,
     of,
+    relations,
 )
 from das.accounting.zcdp import tight
 from das.errors import SpecError

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from das.accounting import curve, delta, epsilon, guarantee, peaks, shared_quadrature, worst
+from das.accounting import curve, delta, epsilon, guarantee, peaks, worst
+from das.accounting import worst as shared_quadrature
 from das.accounting.draws import Composition, Differing, Moves, changed, composed, count
 from das.accounting.guarantee import combine, epsilons
 from das.accounting.profile import PrivacyProfile, worst_epsilon

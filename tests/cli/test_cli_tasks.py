@@ -251,9 +251,14 @@ def test_options_of_engines_are_checked_before_anything_is_read(
 def test_the_choice_of_an_engine_is_in_the_command_that_goes_on(tmp_path: Path) -> None:
     from das.cli.kit.interruption import of_engine
 
-    assert of_engine(EngineChoice(workers=4)) == []
-    assert of_engine(EngineChoice("array", wait=True)) == ["--engine", "array", "--wait"]
+    assert of_engine(EngineChoice(workers=4)) == ["--workers", 4]
+    assert of_engine(EngineChoice(workers=4, automatic=True)) == []
+    assert of_engine(EngineChoice("array", wait=True, automatic=True)) == [
+        "--engine",
+        "array",
+        "--wait",
+    ]
     for name in ("ca.pem", "cert.pem", "key.pem"):
         (tmp_path / name).touch(0o600)
-    chosen = EngineChoice("dask", scheduler="tls://h:1", tls=tmp_path)
+    chosen = EngineChoice("dask", scheduler="tls://h:1", tls=tmp_path, automatic=True)
     assert of_engine(chosen) == ["--engine", "dask", "--scheduler", "tls://h:1", "--tls", tmp_path]

@@ -14,8 +14,7 @@ import pytest
 import das
 from das.publications.detailed.release import open_groups
 from das.publications.dhc.release import open_dhc
-from das.release.measured_rows import RowOptions
-from das.release.publications import publication_of
+from das.release.publications import RowOptions, publication_of
 from tests.commands import Commands
 from tests.worlds import Worlds
 

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from das.accounting.document import decimal
-from das.accounting.relations import relations
-from das.accounting.sources import joint_account
+from das.accounting.sources import joint_account, relations
 from das.accounting.statement import CURVE
 from das.cli.kit.options import load_any
 from das.register import file as register

@@ -15,7 +15,7 @@ from scipy.linalg import null_space
 from das.design.model import Array, Choices, Estimand, Model
 from das.model import tabulation
 from das.model.areas import Areas
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.schema import Schema
 from das.model.spine import Spine

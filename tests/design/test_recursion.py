@@ -19,8 +19,8 @@ from das.design.model import Estimand
 from das.design.recursion import Recursion
 from das.errors import InputError, SpecError
 from das.model.areas import Areas
+from das.model.constraint import LevelBounds
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.query import Grouping
 from das.model.schema import Attribute, Schema

@@ -12,7 +12,7 @@ from das.design.model import Choices, Estimand
 from das.design.optimise import optimise
 from das.design.problem import Incumbent, Problem, View
 from das.model.budget import ALL
-from das.tools.planning.units_alone import SampledPass, SampledUnit, UnitsAlone
+from das.tools.planning.ground import SampledPass, SampledUnit, UnitsAlone
 
 Array = NDArray[np.float64]
 QUERIES = ("coarse", "other", "cells")

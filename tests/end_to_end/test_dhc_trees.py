@@ -12,14 +12,13 @@ import pandas as pd
 import pytest
 
 from das import spec as specs
-from das.engine.progress import SILENT
+from das.engine.tasks import SILENT
 from das.errors import InputError, ReleaseError
 from das.files.release import measured_spine as tree_file
 from das.files.release import statement
 from das.model.histogram import Histogram
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from das.publications.dhc.release import OpenedDhc, open_dhc, tree_path, write_public
 from das.publications.dhc.replicates import DhcReplicates
 from das.publications.dhc.spec import PERSONS, UNITS, DhcSpec

@@ -20,10 +20,9 @@ from das.errors import InputError, SpecError, UserError
 from das.files.release.areas import read as read_areas
 from das.files.release.spine import read as read_spine
 from das.model.columns import BUILD, CodedColumn, MicrodataForm
-from das.model.publications import Publication
 from das.model.schema import Attribute, Schema
 from das.model.tabulation import Tabulation
-from das.model.universe import KINDS, RecordKind
+from das.model.universe import KINDS, Publication, RecordKind
 from das.publications.published import reestimation as from_release
 from das.release import verify
 from das.release.outcome import Outcome

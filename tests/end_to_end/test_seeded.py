@@ -19,7 +19,7 @@ from das.api.arrays.noisy import read_noisy
 from das.api.reading import read_microdata, read_nmf
 from das.cli import main
 from das.errors import ReleaseError
-from das.files.provenance import privacy_of
+from das.files.messages import privacy_of
 from das.files.simulators import census_2010 as simulate_2010
 from das.model.not_private import (
     CELL,

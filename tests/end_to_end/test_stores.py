@@ -19,7 +19,7 @@ from das.files.run.store_sync import StoreSync, SyncRecord
 from das.files.store import Store
 from das.release.verify import statement
 from das.runs import pipeline
-from das.tools.stores import command
+from das.tools import stores as command
 from das.truth import prepared
 from tests.commands import Commands
 from tests.s3 import S3, Line, running

@@ -18,7 +18,7 @@ from das.release.opened import open_release
 from das.release.page import exact_queries
 from das.release.table_noise import TableNoise
 from das.tables import of as tables_of
-from das.tools.comparison.comparing import AGREE, ANY_TWO, ONE_CHANGE, compare_two
+from das.tools.comparison.page import AGREE, ANY_TWO, ONE_CHANGE, compare_two
 from das.truth.assessment import truth_of
 from tests.worlds import Worlds
 

@@ -12,7 +12,7 @@ from pathlib import Path
 DAS = """#!{python}
 import sys
 from pathlib import Path
-from das.engine.progress import Silent
+from das.engine.tasks import Silent
 from das.engine.tasks import HandedOver
 from das.files.run.staged import ArrayEngine
 from das.files.run.task_store import TaskStore

@@ -8,7 +8,7 @@ import pytest
 
 from das.engine import display
 from das.engine.display import Lines, Live
-from das.engine.progress import Pace
+from das.engine.tasks import Pace
 
 
 @pytest.fixture

@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 from das.engine import InProcess
 from das.estimate import dispersion
 from das.estimate.descent import topdown
-from das.estimate.estimator import Estimator
-from das.estimate.family import Family
+from das.estimate.family import Estimator, Family
 from das.estimate.information import Information
 from das.estimate.pooled import DescendantMeasurements, PooledSource
 from das.estimate.summed import Unbiased
 from das.estimate.upward_pass import upward_pass
 from das.geography.invariants import Invariants, lowest_level_for
-from das.model.constraint import Limits
+from das.model.constraint import LevelBounds, Limits
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.post_processing import HousingPrior
 from das.model.release import Release

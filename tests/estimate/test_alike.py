@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from das.estimate import information as full
 from das.estimate import informed
 from das.estimate.batch import estimated, families
-from das.estimate.contrasts import Contrasts
-from das.estimate.information import alike
+from das.estimate.information import Contrasts, alike
 from das.estimate.least_squares import Asking, LeastSquares
 from das.estimate.upward_pass import upward_pass
 from das.fold import only

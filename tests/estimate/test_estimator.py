@@ -14,8 +14,7 @@ import pytest
 from das.engine import executor
 from das.errors import InputError, SolverError
 from das.estimate.descent import full_information, topdown
-from das.estimate.estimator import Array, Estimator
-from das.estimate.family import Family
+from das.estimate.family import Array, Estimator, Family
 from das.estimate.passes import Passes
 from das.model.measurement import Measurement, Measurements
 from das.model.solution import Certificate

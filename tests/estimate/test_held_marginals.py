@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from das.estimate.batch import families
-from das.estimate.contrasts import Contrasts
 from das.estimate.descent import full_information
 from das.estimate.family import Family
 from das.estimate.held_marginals import MOST, PRECISE, CellSums, precise
-from das.estimate.information import Information, given_total, posterior
+from das.estimate.information import Contrasts, Information, given_total, posterior
 from das.estimate.informed import FullInformationEstimator
 from das.estimate.upward_pass import upward_pass
 from das.geography import bounds as geography

@@ -17,10 +17,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import chi2
 
 from das.estimate import information as full
-from das.estimate.contrasts import Contrasts
+from das.estimate.information import Contrasts
 from das.estimate.summed import Unbiased, answers, descend
 from das.estimate.upward_pass import SubtreeEstimates, upward_pass
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.query import Grouping, Query

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from das.errors import InfeasibleError
 from das.estimate import batch
 from das.estimate.batch import Steps, estimated, families, problem_batches, solve_jointly
-from das.estimate.estimator import Array, Estimator
-from das.estimate.family import Family
+from das.estimate.family import Array, Estimator, Family
 from das.estimate.pooled import PooledSource
 from das.estimate.upward_pass import upward_pass
 from das.model.solution import Certificate

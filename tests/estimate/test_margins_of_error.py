@@ -14,8 +14,7 @@ from scipy.stats import binom
 from das.estimate import margins_of_error
 from das.estimate.margins_of_error import UNKNOWN, LevelMargins
 from das.geography.invariants import exact_bounds
-from das.model.constraint import Bounds, Limits
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import Bounds, LevelBounds, Limits
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS, Mechanism
 from das.model.query import Grouping, Query
 from das.model.schema import Attribute, Schema

@@ -21,8 +21,7 @@ from das.estimate.family import Family
 from das.estimate.least_squares import normal_equations
 from das.estimate.passes import Passes
 from das.estimate.pooled import PooledSource
-from das.model.constraint import JointTotals
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import JointTotals, LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.spine import Spine

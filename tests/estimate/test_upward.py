@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from das.estimate.upward import Upward
-from das.model.sparse_measurement import RecordingSource, SparseMeasurement, SparseMeasurements
+from das.estimate.pooled import Upward
+from das.model.measurement import RecordingSource, SparseMeasurement, SparseMeasurements
 from das.model.spine import Spine
 
 Q = "q"

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.estimate.descent import topdown
-from das.estimate.estimator import Estimator
+from das.estimate.family import Estimator
 from das.estimate.passes import Passes
 from das.geography import bounds as geography
-from das.model.constraint import JointTotals, Limits
+from das.model.constraint import JointTotals, LevelBounds, Limits
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.redistricting import E2E_1940, PL94
 from das.model.release import Release

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import das.truth.evaluation.accuracy as accuracy
+import das.truth.evaluation as accuracy
 from das.errors import InputError
 from das.evaluate.comparison import Headline, headline
 from das.evaluate.errors import NONE, Spread
@@ -18,7 +18,7 @@ from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
-from das.truth.evaluation.accuracy import Published, tally_queries
+from das.truth.evaluation import Published, tally_queries
 
 TOY = Schema(
     "toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old")))

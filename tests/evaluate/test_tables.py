@@ -12,7 +12,7 @@ from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.schema import Attribute, Schema
 from das.tables import published
-from das.truth.evaluation.tables import SIZES, TableTallies, Whole, tally_tables
+from das.truth.evaluation import SIZES, TableTallies, Whole, tally_tables
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "old"))))
 LEVELS = ("State", "Block")

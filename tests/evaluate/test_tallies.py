@@ -16,19 +16,16 @@ from das.files.run import tallies as tallies_file
 from das.model.areas import Areas
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.measurement import Measurement, Measurements
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.redistricting import H1
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from das.model.universe import HOUSING, PERSONS, Universe
 from das.tables import of as tables_of
 from das.truth.assessment import Comparand, Measured, Piece, over_tree, tally
-from das.truth.evaluation.accuracy import Published
-from das.truth.evaluation.tables import Whole
-from das.truth.evaluation.tallies import Tallies
+from das.truth.evaluation import Published, Tallies, Whole
 from das.truth.prepared import upward
 
 HOME = Schema(

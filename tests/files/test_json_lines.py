@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das.files.json_lines import line_of
+from das.files.messages import line_of
 
 keys = st.text(max_size=4)
 trees = st.recursive(

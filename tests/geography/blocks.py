@@ -14,8 +14,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from das.geography import optimized, tabulation
-from das.geography.geocodes import Geocodes
 from das.geography.optimized import Rule, measured_spine
+from das.geography.tabulation import Geocodes
 from das.model import tabulation as chains
 from das.model.measured_spine import MeasuredSpine
 from das.model.records import Blocks

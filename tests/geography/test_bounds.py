@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from das.errors import InputError
 from das.geography.bounds import MOST_IN_A_STRUCTURE, NO_LIMIT, bounds, lowest
 from das.model import constraint
-from das.model.constraint import JointTotals, Limits
+from das.model.constraint import JointTotals, LevelBounds, Limits
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.redistricting import PL94
 from das.model.release import Release
 from das.model.schema import Attribute, Schema

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.geography.invariants import Invariants, lowest_level_for
-from das.model.constraint import JointTotals, Limits
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import JointTotals, LevelBounds, Limits
 from das.model.redistricting import PL94
 from das.model.schema import Schema
 from das.model.spine import Spine

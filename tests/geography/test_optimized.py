@@ -19,8 +19,8 @@ import pytest
 from das.errors import InputError
 from das.files.readers import pl94_2010
 from das.geography import optimized
-from das.geography.geocodes import Geocodes
 from das.geography.optimized import Rule
+from das.geography.tabulation import Geocodes
 from das.model.names import encoded
 from das.model.records import Blocks
 from das.model.redistricting import PL94

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.geography import optimized, runs, tabulation
-from das.geography.geocodes import Geocodes
 from das.geography.optimized import Rule, measured_spine
+from das.geography.tabulation import Geocodes
 from das.model.areas import Areas
 from das.model.names import encoded
 from das.model.records import Blocks

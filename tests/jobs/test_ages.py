@@ -10,8 +10,8 @@ import pytest
 from das.cli import main
 from das.errors import UserError
 from das.model.universe import Universe
-from das.publications.dhc.ages.drawing import PlaceChoice, age_pictures
-from das.publications.dhc.lookup import median_age
+from das.publications.dhc.ages import PlaceChoice, age_pictures
+from das.publications.dhc.figures import median_age
 from das.publications.dhc.model.persons import DHCP
 from das.release.sources import source_of
 from das.replicates import ReplicateErrors, interval

@@ -21,7 +21,7 @@ from das.model.redistricting import PL94
 from das.release.area_counts import counts, statistics
 from das.release.opened import open_release
 from das.release.own_replicates import OwnReplicates
-from das.tools.areas.planning import planned, weights
+from das.tools.areas.page import planned, weights
 from das.truth.readers import read
 from tests.commands import Commands, Das
 from tests.estimate.world import random_spine

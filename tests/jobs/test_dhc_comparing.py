@@ -11,7 +11,7 @@ import pytest
 from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory
 from das.model.error_rows import DifferenceRow, TwoErrorsRow
-from das.tools.comparison.comparing import compare_two
+from das.tools.comparison.page import compare_two
 from tests.commands import Commands
 from tests.worlds import Worlds
 

@@ -21,7 +21,7 @@ from das.errors import SpecError, UserError
 from das.model.budget import PlannedMeasurement
 from das.model.plan import Plan
 from das.spec import RunSpec, budget_toml, parse
-from das.tools.comparison.comparing import AGREE, ANY_TWO, ONE_CHANGE, stated_losses
+from das.tools.comparison.page import AGREE, ANY_TWO, ONE_CHANGE, stated_losses
 from das.tools.planning import ground as plan_ground
 from das.tools.planning import optimizing
 from das.tools.planning.epsilon_guards import GuardedLoss, guarded_losses, lowered, scaled_down

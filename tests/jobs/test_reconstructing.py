@@ -15,10 +15,15 @@ from das.model.spine import Spine
 from das.tools.protection import census_tables
 from das.tools.protection.attack import AttackOptions, AttackStatus, published_tables
 from das.tools.protection.census_tables import field_of, published_columns
-from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
+from das.tools.protection.published import (
+    UNBOUNDED,
+    WITHHELD,
+    LevelLines,
+    LineMatrix,
+    ProtectedTables,
+)
 from das.tools.protection.recoding import told_apart
 from das.tools.protection.study import files
-from das.tools.protection.table_set import LineMatrix
 from das.tools.protection.truth import reconstructing
 from das.tools.protection.truth.reconstructing import AttackSource, attack_folder
 from tests.commands import Commands

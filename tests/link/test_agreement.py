@@ -23,8 +23,7 @@ from das.publications.dhc.agreement.identities import (
     differing,
 )
 from das.publications.dhc.agreement.tables import LINE_CHECKS, LineCheck, table_agreement
-from das.publications.dhc.model.household_types import TYPES
-from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.households import DHCH, TENVACGQ, TYPES
 from das.publications.dhc.model.persons import DHCP
 from tests import dhc_small
 

@@ -11,18 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.publications.dhc.model.members import HEADS, LEVEL, PARTNERS, LinkedPersons
-from das.tools.link.couples import (
+from das.tools.link.members import (
     _LOST,
     KINSHIP,
     MOST_YEARS,
-    _cost,
+    _couple_cost,
+    chosen,
     kinship,
     matched,
     with_partners,
 )
-from das.tools.link.members import chosen
-from das.tools.link.options import PUBLISHED
-from das.tools.link.people import HomePersons
+from das.tools.link.people import PUBLISHED, HomePersons
 from tests import linked_worlds as worlds
 
 SPOUSE, CHILD, PARENT, OTHER = (
@@ -111,7 +110,7 @@ def test_couples_of_a_block_cost_least_of_all(
 
     def cost(i: np.ndarray, j: np.ndarray) -> float:
         lost = _LOST * (called.sum() - len(i))
-        return float(_cost(who, i, j, called, PUBLISHED).sum() + lost)
+        return float(_couple_cost(who, i, j, called, PUBLISHED).sum() + lost)
 
     best = np.inf
     for many in range(min(len(men), len(women), room, int(called.sum())) + 1):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.publications.dhc.model.household_types import ATTRIBUTE, TYPES
+from das.publications.dhc.model.households import ATTRIBUTE, TYPES
 from das.publications.dhc.model.members import LinkedPersons, household_levels
 from das.tools.link.linking import OccupiedBounds, consistent
 

@@ -9,14 +9,12 @@ from das.errors import InputError
 from das.model.histogram import Histogram
 from das.publications.dhc.agreement.counted import AgreementCounts
 from das.publications.dhc.agreement.identities import ANY, agreement
-from das.publications.dhc.model.household_types import TYPES
-from das.publications.dhc.model.households import DHCH
+from das.publications.dhc.model.households import DHCH, TYPES
 from das.publications.dhc.model.persons import DHCP
-from das.tools.link.household_pool import Pool, PoolTargets
 from das.tools.link.linking import TractInput, link_tract, seed_of
-from das.tools.link.matching import Features
-from das.tools.link.options import CONSISTENT, Trust
+from das.tools.link.matching import Features, Pool, PoolTargets
 from das.tools.link.people import (
+    CONSISTENT,
     FREE,
     GENERATION,
     GRAND6,
@@ -26,6 +24,7 @@ from das.tools.link.people import (
     RELATIVE,
     STRANGER,
     HomePersons,
+    Trust,
     expanded,
     grown_up,
     places,

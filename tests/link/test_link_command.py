@@ -17,7 +17,7 @@ from das.publications.dhc import release_files
 from das.publications.dhc.agreement.tables import agreement_of_counts
 from das.publications.dhc.files import linked as reader
 from das.publications.dhc.release import open_dhc
-from das.tools.link.couples import KINSHIP
+from das.tools.link.members import KINSHIP
 from das.tools.link.release import LinkOptions
 from tests import awkward
 from tests.marks import unmarked

@@ -14,7 +14,6 @@ from das.publications.dhc.model.households import DHCH, TENURE
 from das.publications.dhc.model.members import HEADS, household_levels
 from das.publications.dhc.model.persons import DHCP
 from das.tools.link import local_moves
-from das.tools.link.household_pool import attributes, counted
 from das.tools.link.linked_tract import FIRST_GROUP, LinkedTract
 from das.tools.link.linking import (
     MOST,
@@ -26,13 +25,12 @@ from das.tools.link.linking import (
     parts,
     settled,
 )
-from das.tools.link.local_search import LEAST, made, steered
-from das.tools.link.options import Trust
-from das.tools.link.people import HomePersons
-from das.tools.link.population import tracts
-from das.tools.link.totals import (
+from das.tools.link.matching import attributes, counted
+from das.tools.link.people import (
     CELLS,
+    HomePersons,
     Totals,
+    Trust,
     above_weights,
     added,
     age_classes,
@@ -41,6 +39,8 @@ from das.tools.link.totals import (
     person_index,
     published_totals,
 )
+from das.tools.link.population import tracts
+from das.tools.link.relationships import LEAST, made, steered
 from tests import dhc_small
 from tests import linked_worlds as worlds
 

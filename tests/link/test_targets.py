@@ -14,8 +14,7 @@ from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.publications.dhc.agreement.counted import Ints, household_attributes
 from das.publications.dhc.files import linked as reader
-from das.publications.dhc.model.household_types import ATTRIBUTE
-from das.publications.dhc.model.households import TENURE
+from das.publications.dhc.model.households import ATTRIBUTE, TENURE
 from das.publications.dhc.release import open_dhc
 from das.runs import pipeline
 from das.tools.link.files import write

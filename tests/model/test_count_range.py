@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from das.errors import InfeasibleError
 from das.model.areas import Areas
-from das.model.constraint import JointTotals, Limits
-from das.model.level_bounds import LevelBounds, count_range, range_of_areas
+from das.model.constraint import JointTotals, LevelBounds, Limits, count_range, range_of_areas
 from das.model.spine import Spine
 
 CELLS, GROUPS, MOST = 5, 3, 3

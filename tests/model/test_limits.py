@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from das.errors import InfeasibleError, InputError
 from das.model import constraint
-from das.model.constraint import Bounds, Ints, JointTotals, Limits, add_up, packed
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import Bounds, Ints, JointTotals, LevelBounds, Limits, add_up, packed
 
 
 @pytest.fixture(autouse=True, params=[3, 1 << 22], ids=["pieces", "whole"])

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from das import load_spec as load
 from das.estimate.descent import full_information, topdown
+from das.model.ledger import follows, open_answers, redundant, redundant_on
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements
 from das.model.plan import Plan
 from das.model.redistricting import H1
-from das.model.redundant import follows, open_answers, redundant, redundant_on
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.model.universe import HOUSING, PERSONS, Exact, Planned

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from das.errors import SpecError
 from das.model.query import Grouping
-from das.model.redistricting import CENRACE, E2E_1940, H1, PL94
+from das.model.redistricting import CENRACE, E2E_1940, H1, PL94, SCHEMAS
 from das.model.schema import RESERVED, Attribute, Schema
-from das.model.schemas import SCHEMAS
 from tests.strategies import schemas
 
 SEX = Attribute("sex", ("m", "f"))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.histogram import SparseAnswers
-from das.model.sparse_measurement import (
+from das.model.measurement import (
     RecordingSource,
     SparseMeasurement,
     SparseMeasurements,

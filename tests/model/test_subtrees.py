@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 
 
 @st.composite

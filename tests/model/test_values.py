@@ -20,9 +20,8 @@ from das.errors import (
     UserError,
 )
 from das.model.confidential import Confidential
-from das.model.constraint import Bounds, Constraint, JointTotals
+from das.model.constraint import Bounds, Constraint, JointTotals, LevelBounds
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.measurement import Estimate, Measurement
 from das.model.names import encoded
 from das.model.records import Blocks, Extract, Records

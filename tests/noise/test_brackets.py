@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 
 from das.noise import discrete_gaussian, discrete_laplace
-from das.noise.inverse_cdf import Brackets, InverseCdf, exp_minus, symmetric
+from das.noise.rejection import Brackets, InverseCdf, exp_minus, symmetric
 from tests.oracles import (
     DIGITS,
     as_mpf,

@@ -25,7 +25,7 @@ from das.errors import InputError, PrivacyError
 from das.noise import discrete_gaussian, discrete_laplace, entropy, rejection
 from das.noise.coordinates import LIMIT, CoordinateNoise
 from das.noise.entropy import ChunkLabel, CipherBlocks, CoordinateLabel, Entropy, keyed, seeded
-from das.noise.inverse_cdf import InverseCdf, symmetric
+from das.noise.rejection import InverseCdf, symmetric
 from das.noise.samplers import Sampler
 from tests.noise.test_entropy import KEY, LABEL, OTHERS, SHIFTED, hmac_sha256, written
 from tests.oracles import (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from das.noise import discrete_gaussian, discrete_laplace
 from das.noise.entropy import Entropy
-from das.noise.inverse_cdf import InverseCdf, symmetric
+from das.noise.rejection import InverseCdf, symmetric
 from tests.oracles import ReferenceInverse, gaussian_reference, laplace_reference
 
 

@@ -10,8 +10,8 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
+from das.tools.protection.published import TableSet
 from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
-from das.tools.protection.table_set import TableSet
 
 SCHEMA = Schema.of(
     "small",

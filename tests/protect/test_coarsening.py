@@ -8,8 +8,7 @@ import pytest
 from das.errors import InputError, SpecError
 from das.model.tabulation import Tabulation
 from das.tables import table
-from das.tools.protection.published import UNBOUNDED
-from das.tools.protection.table_set import TableSet
+from das.tools.protection.published import UNBOUNDED, TableSet
 from das.tools.protection.truth.method import exact_lines
 from das.tools.protection.truth.methods.coarsening import Coarsening
 from tests.protect.people import SCHEMA, records, tables

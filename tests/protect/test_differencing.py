@@ -8,7 +8,7 @@ import pytest
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
-from das.tools.protection.table_set import TableSet
+from das.tools.protection.published import TableSet
 from das.tools.protection.truth.method import exact_lines
 from das.tools.protection.truth.methods.suppression import Suppression
 from das.tools.protection.truth.methods.unit_lines import partners

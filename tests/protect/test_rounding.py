@@ -11,8 +11,7 @@ from das.errors import SpecError
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation
 from das.tables import table
-from das.tools.protection.published import LevelLines
-from das.tools.protection.table_set import LineMatrix
+from das.tools.protection.published import LevelLines, LineMatrix
 from das.tools.protection.truth.method import exact_lines, generator
 from das.tools.protection.truth.methods.rounding import GAP, Rounding, controlled
 from tests.protect.people import GRID_TABLES, records, tables

@@ -13,9 +13,8 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
-from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines
+from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines, TableSet
 from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.table_set import TableSet
 from das.tools.protection.truth.method import exact_lines
 from das.tools.protection.truth.methods.complementary import (
     Protection,

@@ -12,9 +12,15 @@ from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
-from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
+from das.tools.protection.published import (
+    UNBOUNDED,
+    WITHHELD,
+    LevelLines,
+    LineMatrix,
+    ProtectedTables,
+    TableSet,
+)
 from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
-from das.tools.protection.table_set import LineMatrix, TableSet
 from das.tools.protection.truth.method import Unprotected, generator
 
 SCHEMA = Schema.of("people", {"age": ["young", "old"], "sex": ["f", "m"]})

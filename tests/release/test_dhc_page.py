@@ -20,13 +20,12 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.not_private import WARNING
 from das.model.solution import Certificate, Certificates
 from das.model.spine import Spine
-from das.publications.dhc import lookup
+from das.publications.dhc import figures
 from das.publications.dhc import page as dhc_page
-from das.publications.dhc.lookup import median_age
-from das.publications.dhc.model.household_types import TYPES
-from das.publications.dhc.model.households import DHCH
+from das.publications.dhc.figures import median_age
+from das.publications.dhc.model.households import DHCH, TYPES
 from das.publications.dhc.model.persons import DHCP
-from das.publications.dhc.page_frame import worst
+from das.publications.dhc.page import worst
 from das.publications.dhc.release_files import DhcCounts
 from das.report.template import upward
 from das.spec import load
@@ -135,7 +134,7 @@ def test_the_look_up_has_headline_counts_of_every_place(
 def test_a_large_level_is_left_to_the_tables(
     tmp_path: Path, spine: Spine, counts: DhcCounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "MOST_UNITS", 5)
+    monkeypatch.setattr(figures, "MOST_UNITS", 5)
     text = written(tmp_path, spine, counts)
     assert len(json.loads(Page(text).scripts[0])["levels"]) < len(spine.levels)
     assert "This page has no room for" in Page(text).text

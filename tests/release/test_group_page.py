@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.model.not_private import WARNING
-from das.publications.detailed.page import ListedLevel, outcomes
 from das.publications.detailed.release import open_groups
 from das.publications.detailed.simulation import files as detailed
+from das.publications.detailed.tables import ListedLevel, outcomes
 from das.release.outcome import Outcome
 from das.report.template import upward
 from tests.detailed.runs import run_groups

@@ -22,7 +22,7 @@ from das.estimate.margins_of_error import UNKNOWN
 from das.estimate.summed import SummedSource
 from das.files.release.estimates import EstimateReader
 from das.model.areas import Areas
-from das.model.level_bounds import count_range
+from das.model.constraint import count_range
 from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.universe import Universe

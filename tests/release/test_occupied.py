@@ -13,8 +13,8 @@ from das.errors import InfeasibleError, SpecError, UserError
 from das.geography.invariants import known_bounds
 from das.model.redistricting import H1
 from das.model.spine import Spine
-from das.release.occupied import consistent_bounds
 from das.release.opened import open_release
+from das.release.post import consistent_bounds
 from das.truth import beginning
 from tests.worlds import ROOT, Worlds
 

@@ -15,12 +15,12 @@ import pytest
 
 import das
 from benchmarks.dhc_layout import FIXED, SmallCensus, budgeted, small_spine
-from das.engine.progress import Silent
+from das.engine.tasks import Silent
 from das.errors import InputError, ReleaseError, UserError
 from das.estimate.outer import refined
-from das.estimate.upward import Upward
+from das.estimate.pooled import Upward
+from das.model.measurement import RecordingSource
 from das.model.names import Names
-from das.model.sparse_measurement import RecordingSource
 from das.publications.dhc.model.persons import DHCP
 from das.publications.dhc.release_files import read_persons
 from das.publications.published.dhc import open_published_dhc

@@ -19,8 +19,8 @@ from das.engine import Silent
 from das.errors import InputError, ReleaseError, UserError
 from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
+from das.model.constraint import count_range
 from das.model.histogram import Histogram
-from das.model.level_bounds import count_range
 from das.model.measured_spine import MeasuredSpine, UnitClasses
 from das.release import replicates, verify
 from das.release.opened import OpenedRelease, open_release

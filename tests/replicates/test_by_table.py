@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from das.replicates import ReplicateErrors, interval
-from das.replicates.rules import UNSEEN, factors, reach
+from das.replicates.by_truth import UNSEEN, factors, reach
 
 DIFFERENCES = arrays(np.int64, (4, 2, 5), elements=st.integers(-20, 20))
 ABLE = arrays(np.bool_, (2, 5))

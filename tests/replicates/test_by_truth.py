@@ -22,8 +22,8 @@ from das.replicates.by_truth import (
     TrueValueRule,
     _accepts,
     rule_of,
+    student,
 )
-from das.replicates.rules import student
 
 Ints = NDArray[np.int64]
 

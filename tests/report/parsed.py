@@ -82,7 +82,7 @@ def assert_sound(text):
 
 
 def unpack(text):
-    """What :func:`das.report.lookup.pack` was given, flat: the inverse, as ``lookup.js`` has it."""
+    """What :func:`das.report.answers.pack` was given, flat: the inverse, as ``lookup.js`` has it."""
     raw = zlib.decompress(base64.b64decode(text))
     planes = np.frombuffer(raw, np.uint8, offset=1).reshape(raw[0], -1).astype(np.uint64)
     zigzag = (planes << (np.arange(raw[0], dtype=np.uint64) * np.uint64(8))[:, None]).sum(

@@ -21,7 +21,7 @@ from das.model.plan import Plan
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.publications.counts.report import places
-from das.report import lookup
+from das.report import answers as lookup
 from das.report.answers import UNMEASURED, Answers, PublishedUniverse, gather
 from tests.report.parsed import unpack
 

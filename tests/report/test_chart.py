@@ -7,9 +7,8 @@ from math import log10
 
 import pytest
 
-from das.report.axis import Axis, even_steps
 from das.report.chart import Chart
-from das.report.panel import EDGE, Look, Words, width_of
+from das.report.panel import EDGE, Axis, Look, Words, even_steps, width_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

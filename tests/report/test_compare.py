@@ -9,7 +9,7 @@ from das.model.budget import Allocation
 from das.model.error_rows import ErrorRow, SweepRow
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.not_private import COLUMN
-from das.report.axis import Axis
+from das.report.panel import Axis
 from das.tools.comparison.page import compare_page
 from das.tools.sweep.page import SweptAxis, sweep_page
 

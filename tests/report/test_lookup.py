@@ -24,7 +24,8 @@ from das.model.areas import Areas
 from das.model.not_private import WARNING
 from das.model.spine import Spine
 from das.publications.counts.report import off_spine_errors
-from das.report import lookup, release_page
+from das.report import answers as lookup
+from das.report import release_page
 from das.report.answers import Answers, Shown
 from das.report.template import environment
 from das.runs import pipeline

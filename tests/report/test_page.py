@@ -12,8 +12,8 @@ from das.model.error_rows import ErrorRow
 from das.model.not_private import WARNING, WITHOUT
 from das.model.solution import Certificate
 from das.publications.counts.report import html
-from das.report import figures
-from das.report.lookup import distinct_rows
+from das.report import facts as figures
+from das.report.answers import distinct_rows
 from das.report.template import clock, figure, upward
 from tests.report.parsed import Page
 

@@ -19,9 +19,10 @@ from das import spec
 from das.files.measurements.frame import read_nmf
 from das.model.redistricting import PL94
 from das.publications.published import reestimation as from_release
-from das.release.achieved_precision import achieved_precision
 from das.release.opened import open_release
-from das.report import lookup, privacy, template
+from das.release.table_noise import achieved_precision
+from das.report import answers as lookup
+from das.report import privacy, template
 from das.report.template import in_bytes
 from das.runs import pipeline
 from tests.report.parsed import Page, assert_sound, unpack

@@ -14,8 +14,7 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
-from das.tools.protection.published import LevelLines, ProtectedTables
-from das.tools.protection.table_set import TableSet
+from das.tools.protection.published import LevelLines, ProtectedTables, TableSet
 from das.tools.protection.truth.method import exact_lines
 
 Ints = NDArray[np.int64]

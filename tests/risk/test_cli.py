@@ -16,7 +16,7 @@ import pytest
 from das import risk, spec
 from das.cli import main
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.risk.noise import Noise
+from das.risk.recursion import Noise
 from das.runs import pipeline
 
 RHO1, RHO2 = "0.0992263542254750", "0.2464845096070356"

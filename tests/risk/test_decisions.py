@@ -14,7 +14,7 @@ from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk import Point, Truth, Uniform
-from das.risk.noise import Noise
+from das.risk.recursion import Noise
 from tests.risk.oracle import RHO1, RHO2
 
 GIBBS = "gibbs-unconstrained"

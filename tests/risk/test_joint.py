@@ -15,7 +15,7 @@ from das import risk
 from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.risk.noise import Noise
+from das.risk.recursion import Noise
 from studies.kazan_reiter.figures import RHO
 from tests.risk import oracle
 

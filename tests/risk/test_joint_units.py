@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.tools.protection.attack import AttackOptions, AttackStatus, reconstruct
-from das.tools.protection.table_set import TableSet
+from das.tools.protection.published import TableSet
 from tests.risk.attack_worlds import published, solutions, tables_of, tree
 
 Ints = NDArray[np.int64]

@@ -15,7 +15,7 @@ from das import risk
 from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
-from das.risk.noise import FAR, Noise
+from das.risk.recursion import FAR, Noise
 from tests.risk import oracle
 from tests.risk.oracle import RHO1
 

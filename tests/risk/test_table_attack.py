@@ -28,7 +28,6 @@ from das.model.redistricting import E2E_1940, PL94
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.tools.risk.figure import Report, score
-from das.tools.risk.guarantee import most_often_right
 from das.tools.risk.table_attack import (
     ALIKE,
     LEAST,
@@ -39,7 +38,7 @@ from das.tools.risk.table_attack import (
     guess,
     read,
 )
-from das.tools.risk.truth.attacking import attacked
+from das.tools.risk.truth.attacking import attacked, most_often_right
 from tests.worlds import Worlds
 
 GAUSS, BOUNDED = DISCRETE_GAUSSIAN, Neighbours.BOUNDED

@@ -12,10 +12,8 @@ from scipy import sparse
 from das.model.histogram import Histogram
 from das.tools.protection import census_tables
 from das.tools.protection.attack import AttackOptions, AttackStatus, reconstruct
-from das.tools.protection.attack.propagation import ReducedProgram, propagated
-from das.tools.protection.attack.variability import variability
-from das.tools.protection.published import LevelLines, ProtectedTables
-from das.tools.protection.table_set import TableSet
+from das.tools.protection.attack.propagation import ReducedProgram, propagated, variability
+from das.tools.protection.published import LevelLines, ProtectedTables, TableSet
 from tests.risk.attack_worlds import solutions, tree, two_way
 
 Ints = NDArray[np.int64]

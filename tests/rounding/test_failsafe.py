@@ -13,9 +13,8 @@ from scipy.optimize import linprog
 from das.errors import InfeasibleError
 from das.estimate import descent
 from das.geography import bounds as geography
-from das.model.constraint import MOST_GROUPS, Bounds, Limits
+from das.model.constraint import MOST_GROUPS, Bounds, LevelBounds, Limits
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.release import Release
 from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate

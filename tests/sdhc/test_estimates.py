@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from das.model.mechanisms import MECHANISMS
-from das.publications.sdhc.estimation.least_squares import (
+from das.publications.sdhc.files.records import records
+from das.publications.sdhc.least_squares import (
     WIDE,
     RegionEstimates,
     combined,
@@ -22,7 +23,6 @@ from das.publications.sdhc.estimation.least_squares import (
     identities,
     non_negative,
 )
-from das.publications.sdhc.files.records import records
 from das.publications.sdhc.model.published import published
 from das.publications.sdhc.model.tables import (
     CHILDREN,

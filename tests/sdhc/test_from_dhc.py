@@ -17,8 +17,8 @@ from das.publications.dhc.model.households import DHCH
 from das.publications.dhc.model.persons import DHCP
 from das.publications.published.reestimation import estimate_from
 from das.publications.sdhc import from_dhc
-from das.publications.sdhc.estimation.least_squares import estimated, identities
 from das.publications.sdhc.files import records as from_linked
+from das.publications.sdhc.least_squares import estimated, identities
 from das.publications.sdhc.model.tables import PERSON, TIGHT, TRUNCATED, answers, column, variances
 from das.publications.sdhc.spec import SdhcSpec
 from das.publications.sdhc.truth.counts import counts

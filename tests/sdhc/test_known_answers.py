@@ -15,7 +15,7 @@ from das.model.confidential import Confidential
 from das.model.mechanisms import MECHANISMS
 from das.model.names import STATES
 from das.noise import entropy
-from das.publications.sdhc.estimation import truncated_normal
+from das.publications.sdhc import truncated_normal
 from das.publications.sdhc.files import columns as config
 from das.publications.sdhc.files import measurements
 from das.publications.sdhc.files.records import records
@@ -34,7 +34,7 @@ from das.publications.sdhc.model.tables import (
     reach,
     variances,
 )
-from das.publications.sdhc.release import resolved
+from das.publications.sdhc.page import resolved
 from das.publications.sdhc.spec import SdhcSpec
 from das.publications.sdhc.truth.counts import counts
 from das.publications.sdhc.truth.run import noisy

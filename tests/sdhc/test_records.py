@@ -14,7 +14,7 @@ from das.errors import InputError, SpecError, UserError
 from das.publications.sdhc.files import columns
 from das.publications.sdhc.files.records import records
 from das.publications.sdhc.model.tables import PHSAFE, TABLES, TIGHT, column
-from das.publications.sdhc.release import resolved
+from das.publications.sdhc.page import resolved
 from das.publications.sdhc.truth.counts import counts
 from tests.sdhc.folders import Folder, made_up, said
 from tests.sdhc.test_known_answers import packaged

@@ -13,7 +13,7 @@ from das.errors import UserError
 from das.files.readers.rows import CodedTexts
 from das.publications.dhc.files import linked
 from das.publications.published.reestimation import estimate_from
-from das.publications.sdhc.estimation import truncated_normal
+from das.publications.sdhc import truncated_normal
 from das.publications.sdhc.files import records as from_linked
 from das.publications.sdhc.model.tables import PERSON, TIGHT, TRUNCATED, column
 from das.publications.sdhc.truth.counts import counts

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das.accounting.relations import relations
+from das.accounting.sources import relations
 from das.model.mechanisms import MECHANISMS
 from das.publications.sdhc.model.tables import (
     CHILDREN,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from das.accounting.relations import relations
-from das.accounting.sources import joint_account
+from das.accounting.sources import joint_account, relations
 from das.accounting.statement import Terms, account
 from das.accounting.zcdp import tight
 from das.model.budget import Neighbours

@@ -8,7 +8,7 @@ import pytest
 from das import risk
 from das.errors import InputError
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.risk.noise import Noise
+from das.risk.recursion import Noise
 from studies.kazan_reiter.post_processing import (
     learned,
     published_law,

@@ -121,7 +121,7 @@ def test_a_universe_whose_key_is_lost_while_it_is_written_is_counted_twice_as_a_
     dhc: Dhc, out: Path
 ) -> None:
     """Two of five levels of persons were written, and noise of all five was drawn."""
-    stopped(dhc, out, Step(interruptions.dhc_measuring.on_demand, "write", 3))
+    stopped(dhc, out, Step(interruptions.measuring.on_demand, "write", 3))
     before = measured(out)
     assert len(before) == 2
     RunDirectory(out).noise_key.unlink()

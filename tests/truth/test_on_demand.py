@@ -23,12 +23,16 @@ from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
-from das.model.measurement import published_variance
+from das.model.measurement import (
+    RecordingSource,
+    SparseMeasurements,
+    SparseSource,
+    published_variance,
+)
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.plan import Plan
 from das.model.redistricting import PL94
 from das.model.schema import Attribute, Schema
-from das.model.sparse_measurement import RecordingSource, SparseMeasurements, SparseSource
 from das.model.spine import Spine
 from das.noise import entropy
 from das.noise.coordinates import CoordinateNoise

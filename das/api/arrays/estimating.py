@@ -20,12 +20,11 @@ from das.engine import Progress, executor
 from das.engine.display import display
 from das.errors import InputError, SolverError
 from das.estimate import descent
-from das.estimate.estimator import Array, Estimator
-from das.estimate.family import Family
+from das.estimate.family import Array, Estimator, Family
 from das.estimate.passes import Passes
 from das.estimate.pooled import PooledSource
 from das.estimate.upward_pass import upward_pass
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import LevelBounds
 from das.model.post_processing import METHODS, PRIORS
 from das.model.query import Query
 from das.model.schema import Schema

@@ -13,8 +13,7 @@ from das.api.arrays.noisy import Known, Noisy, expect, whole
 from das.errors import InputError
 from das.geography.bounds import lowest
 from das.geography.invariants import KnownQuery, known_bounds
-from das.model.constraint import Limits, packed
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import LevelBounds, Limits, packed
 from das.model.schema import Schema
 from das.model.spine import Spine
 

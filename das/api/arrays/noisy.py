@@ -14,8 +14,8 @@ from das.api.arrays.levels import query as spelt
 from das.api.frames import tidy
 from das.api.reading import opened
 from das.errors import InputError
+from das.model.constraint import LevelBounds
 from das.model.ledger import Event
-from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.not_private import UNKNOWN, Private
 from das.model.plan import Plan

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from das.api.arrays.levels import query as spelt
 from das.api.frames import tidy
 from das.microdata import expand
+from das.model.constraint import LevelBounds
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
 from das.model.names import BESIDE
 from das.model.not_private import CELL, COLUMN, Private
 from das.model.schema import Schema

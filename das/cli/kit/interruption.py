@@ -16,7 +16,7 @@ from typing import Any
 from das.engine.choice import LOCAL, SIZE, EngineChoice
 from das.engine.tasks import HandedOver
 from das.errors import ReleaseError, UserError
-from das.files.provenance import privacy_of
+from das.files.messages import privacy_of
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
 from das.files.run.task_store import TaskStore

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,10 +25,12 @@ from das.files.run.run_directory import refuse_inside_release
 from das.model import core_dumps
 from das.model.exact import exact
 from das.model.not_private import PLANNED, UNKNOWN, UNSTATED, WARNING, Private
-from das.register.entering import RegisterOptions
 from das.release.publications import publication, require
 from das.release.replicate_source import COVERAGE
 from das.spec import RunSpec, Specification
+
+if TYPE_CHECKING:
+    from das.register.entering import RegisterOptions
 
 
 class _Path(click.Path):
@@ -355,7 +357,7 @@ def load_any(config: Path, changes: tuple[str, ...]) -> Specification:
 
 
 def load_counts(feature: str, config: Path, changes: tuple[str, ...]) -> RunSpec:
-    """The configuration of a command that needs counts over a tree (:mod:`das.model.publications`).
+    """The configuration of a command that needs counts over a tree (:mod:`das.model.universe`).
     Raises :class:`UserError` with the reason if its publication cannot do it."""
     spec = load_any(config, changes)
     require(publication(spec.publication()), feature, config)
@@ -417,6 +419,8 @@ def register_options(function: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         if register is None and (population or disjoint_from):
             raise click.UsageError("--population and --disjoint-from go with --register")
+        from das.register.entering import RegisterOptions  # most runs enter none
+
         found = None if register is None else RegisterOptions(register, population, disjoint_from)
         function(*args, register=found, **kwargs)
 

@@ -1,4 +1,4 @@
-"""What a person is told about measurements that improve nothing (:mod:`das.model.redundant`)."""
+"""What a person is told about measurements that improve nothing (:mod:`das.model.ledger`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from das.model.redundant import MeasuredRecords, RedundantMeasurement, RedundantMeasurements
+from das.model.ledger import MeasuredRecords, RedundantMeasurement, RedundantMeasurements
 from das.release.publications import PublicHalf
 
 

@@ -1,5 +1,5 @@
 r"""The few directions that some sums of cells need, and the algebra of
-:mod:`das.estimate.contrasts` on them.
+:mod:`das.estimate.information` on them.
 
 A sum of cells is a tensor :math:`a` ``(d, n_1, ..., n_m)``. Its component in each contrast is a sum
 of products :math:`\alpha \otimes u`. Here :math:`\alpha` is over the dense levels, and :math:`u`
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.contrasts import Contrasts
+from das.estimate.information import Contrasts
 from das.model.query import Query
 
 Array = NDArray[np.float64]

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.estimate.areas.directions import Directions
 from das.estimate.areas.subtrees import AreaAlgebra, Below, Lowest, SubtreeMoments, pseudo_inverse
-from das.estimate.contrasts import Contrasts
+from das.estimate.information import Contrasts
 from das.estimate.margins_of_error import MOST
 from das.fold import Tiers, top
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema

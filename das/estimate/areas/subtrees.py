@@ -31,7 +31,7 @@ from das.estimate.areas.directions import Array, Directions, Ints
 from das.estimate.information import inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.fold import Tiers
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.spine import Spine

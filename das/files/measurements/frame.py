@@ -21,8 +21,8 @@ from das.files.parquet import checked, is_marked, readable
 from das.model.names import BESIDE, ENGLISH
 from das.model.not_private import CELL, COLUMN
 from das.model.query import TOTAL, Grouping
+from das.model.redistricting import SCHEMAS
 from das.model.schema import Schema
-from das.model.schemas import SCHEMAS
 from das.model.spelling import named, product
 
 _SUFFIX = {"DPQuery": "_dpq", "Constraint": "_con"}

@@ -13,7 +13,7 @@ such folder. Constraints have rows for all units.
 
 Each part appears whole or not at all, and identifies itself: a ledger, which lists the parts that
 must exist, shows which are missing. A part can be written several times, and by several processes
-at once, if all write the same content. It belongs to one subtree (:mod:`das.model.subtrees`); 0 is
+at once, if all write the same content. It belongs to one subtree (:mod:`das.model.measured_spine`); 0 is
 the upper tree, or the whole of a tree without subtrees. It holds one batch of units, with row
 groups of one query each, so one query of one level is read without touching the others.
 

@@ -167,7 +167,7 @@ class NmfReader:
 
     For a ``subtree`` (0: the upper tree), ``spine`` is its own. Only files with its number in their
     names are read: those of the levels that it is responsible for
-    (:meth:`das.model.subtrees.Subtrees.levels`). With ``private``, files marked as seeded are
+    (:meth:`das.model.measured_spine.Subtrees.levels`). With ``private``, files marked as seeded are
     refused. What was measured ``elsewhere`` of the same answers is pooled with them."""
 
     def __init__(

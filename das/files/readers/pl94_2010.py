@@ -16,7 +16,7 @@ attribute:
   facilities in blocks with households), and all have one type.
 * With ``{ss}2010.sf1.zip`` (or ``{ss}geo2010.sf1`` and ``{ss}000062010.sf1``) among the paths, the
   published counts by block and type (table P42) are met exactly. A deterministic rule decides which
-  of the block's people they are (:func:`das.files.readers.sf1_group_quarters.assign`).
+  of the block's people they are (:func:`das.files.readers.pl94_records.assign`).
 
 The files do not count facilities either: a block gets 1 facility of each type that somebody lives
 in."""
@@ -30,11 +30,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
+from das.files.readers import pl94_common, pl94_records
 from das.files.readers import pl94_common as pl94
-from das.files.readers import pl94_header, pl94_records
-from das.files.readers import sf1_group_quarters as sf1
+from das.files.readers import pl94_records as sf1
 from das.files.readers.formats import MOST_AT_HOME, PL94_2010
 from das.files.readers.pl94_records import geography
 from das.files.readers.source import Member, apart, as_integers, by_state, letters, sources
@@ -97,13 +97,13 @@ def _rows(member: Member, lines: int) -> Iterator[NDArray[np.uint8]]:
 
 def read_header(
     member: Member, fileid: str, stusab: str, lines: int = 1 << 14
-) -> pl94_header.Header:
+) -> pl94_common.Header:
     """The fixed-width header of P.L. 94-171 (``PLST``) or Summary File 1 (``SF1ST``), some lines at
     a time.
     """
     levels, named = (
-        np.array([*pl94_header.LEVELS, pl94_header.SF1_BLOCKS]),
-        np.array(list(pl94_header.NAMED)),
+        np.array([*pl94_common.LEVELS, pl94_common.SF1_BLOCKS]),
+        np.array(list(pl94_common.NAMED)),
     )
     parts, start = [], 0
     places: list[dict[str, NDArray[np.str_]]] = []
@@ -121,11 +121,11 @@ def read_header(
         places.append({n: field[n][at] for n in ("SUMLEV", *pl94.WIDTHS)} | {"NAME": names})
         start += len(rows)
     if not parts:
-        raise InputError("the file is empty", where=member.name, remedy=pl94_header.AGAIN)
+        raise InputError("the file is empty", where=member.name, remedy=pl94_common.AGAIN)
     line = np.concatenate([p[1] for p in parts])
     kept = {n: np.concatenate([p[2][n] for p in parts]) for n in COLUMNS}
     place = {n: np.concatenate([p[n] for p in places]) for n in places[0]}
-    return pl94_header.Header(
+    return pl94_common.Header(
         name=member.name,
         stusab=stusab,
         logrecno=np.concatenate([p[0] for p in parts]),
@@ -134,7 +134,7 @@ def read_header(
         fields={n: kept[n] for n in pl94.WIDTHS},
         pop100=_integers(kept["POP100"], "POP100", member, line),
         hu100=_integers(kept["HU100"], "HU100", member, line),
-        names=pl94_header.names_of(place["SUMLEV"], place, place["NAME"]),
+        names=pl94_common.names_of(place["SUMLEV"], place, place["NAME"]),
     )
 
 
@@ -235,7 +235,7 @@ def _read_state(
             )
     progress.stage(f"read {stusab}: header", None)
     header = read_header(parts["geo2010.pl"], "PLST", stusab)
-    found = pl94_header.places(header)
+    found = pl94_common.places(header)
     progress.stage(f"read {stusab}", len(SEGMENTS) * len(header.logrecno))
     values = pl94.segments(
         {n: parts[f"{n:05d}2010.pl"] for n in SEGMENTS}, header, SEGMENTS, ",", progress
@@ -263,12 +263,12 @@ def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray
 
 
 def _check(
-    header: pl94_header.Header, found: pl94_header.HeaderPlaces, values: NDArray[np.int32]
+    header: pl94_common.Header, found: pl94_common.HeaderPlaces, values: NDArray[np.int32]
 ) -> None:
     pl94.check_sums(values, pl94.IDENTITIES, CELLS, header.line, f"segments of {header.name}")
     for name, of_header, cell in (
         ("POP100", header.pop100, pl94.POPULATION),
         ("HU100", header.hu100, pl94.HOUSING),
     ):
-        pl94_header.check_header(header, name, of_header, values[cell], CELLS[cell])
-    pl94_header.check_levels(values, found, list(pl94_header.LEVELS)[1:], CELLS, header.name)
+        pl94_common.check_header(header, name, of_header, values[cell], CELLS[cell])
+    pl94_common.check_levels(values, found, list(pl94_common.LEVELS)[1:], CELLS, header.name)

@@ -9,7 +9,7 @@ State Redistricting Data (P.L. 94-171) Summary File, technical documentation.
 What differs from 2010:
 
 * P5 counts the persons in group quarters by type for each block. The rule of
-  :func:`das.files.readers.sf1_group_quarters.assign` decides which people of the block they are. A
+  :func:`das.files.readers.pl94_records.assign` decides which people of the block they are. A
   block has 1 facility of each type that somebody lives in.
 * The files are themselves protected. Their housing counts need not match the header's HU100, which
   is not compared, and occupied units need not match persons. What the records need is checked. A
@@ -31,11 +31,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
+from das.files.readers import pl94_common, pl94_records
 from das.files.readers import pl94_common as pl94
-from das.files.readers import pl94_header, pl94_records
-from das.files.readers import sf1_group_quarters as group_quarters
+from das.files.readers import pl94_records as group_quarters
 from das.files.readers.pl94_records import geography
 from das.files.readers.source import (
     DelimitedFormat,
@@ -110,7 +110,7 @@ def _kinds() -> dict[str, pa.DataType | None]:
     return kinds
 
 
-def read_header(member: Member, stusab: str) -> pl94_header.Header:
+def read_header(member: Member, stusab: str) -> pl94_common.Header:
     """The pipe-delimited geographic header."""
     records, lines, kept, start = [], [], [], 0
     named: list[pa.RecordBatch] = []
@@ -122,7 +122,7 @@ def read_header(member: Member, stusab: str) -> pl94_header.Header:
         whole = pa.compute.and_(*parts)
         of_level, of_named = (
             pa.compute.and_(whole, pa.compute.is_in(batch.column("SUMLEV"), pa.array(list(levels))))
-            for levels in (pl94_header.LEVELS, pl94_header.NAMED)
+            for levels in (pl94_common.LEVELS, pl94_common.NAMED)
         )
         named.append(batch.filter(of_named))
         lines.append(np.flatnonzero(of_level.to_numpy(zero_copy_only=False)) + start)
@@ -134,14 +134,14 @@ def read_header(member: Member, stusab: str) -> pl94_header.Header:
         raise InputError(
             "has no state, county, tract, block group or block",
             where=member.name,
-            remedy=pl94_header.AGAIN,
+            remedy=pl94_common.AGAIN,
         )
     widths = {"SUMLEV": 3, **pl94.WIDTHS}
     fields = {
         n: fixed_width(table.column(n).chunk(0), w, f"{n} of {member.name}")
         for n, w in widths.items()
     }
-    return pl94_header.Header(
+    return pl94_common.Header(
         name=member.name,
         stusab=stusab,
         logrecno=np.concatenate(records),
@@ -163,7 +163,7 @@ def _names(table: pa.Table, member: Member) -> dict[str, Names]:
         for n, w in widths.items()
     }
     name = np.array([n.decode("latin-1") for n in table.column("NAME").to_pylist()])
-    return pl94_header.names_of(field.pop("SUMLEV"), field, name)
+    return pl94_common.names_of(field.pop("SUMLEV"), field, name)
 
 
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
@@ -197,7 +197,7 @@ def _read_state(
             )
     progress.stage(f"read {stusab}: header", None)
     header = read_header(parts["geo"], stusab)
-    found = pl94_header.places(header)
+    found = pl94_common.places(header)
     progress.stage(f"read {stusab}", len(SEGMENTS) * len(header.logrecno))
     values = pl94.segments(
         {n: parts[f"{n:05d}"] for n in SEGMENTS}, header, SEGMENTS, "|", progress
@@ -205,12 +205,12 @@ def _read_state(
     pl94.check_sums(
         values, [*pl94.IDENTITIES, *_GQ_SUMS], pl94.CELLS, header.line, f"segments of {header.name}"
     )
-    pl94_header.check_header(
+    pl94_common.check_header(
         header, "POP100", header.pop100, values[pl94.POPULATION], pl94.CELLS[pl94.POPULATION]
     )
     whole = np.array_equal(header.logrecno, np.arange(1, len(header.logrecno) + 1))
     levels = ["150", "140", "050", "040"] if whole else ["150", "140"]
-    pl94_header.check_levels(values, found, levels, pl94.CELLS, header.name)
+    pl94_common.check_levels(values, found, levels, pl94.CELLS, header.name)
     blocks = found.rows["750"]
     types = values[[pl94.GROUP_QUARTERS + i for i in pl94.GQ_LEAVES]][:, blocks].T.astype(np.int64)
     housing = values[pl94.HOUSING : pl94.HOUSING + 3, blocks].astype(np.int64)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.files.readers import pl94_records, ppmf_persons
 from das.files.readers.source import sources
 from das.model.confidential import Confidential

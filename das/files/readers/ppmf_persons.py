@@ -38,9 +38,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
-from das.files.readers import pl94_header
+from das.files.readers import pl94_common
 from das.files.readers.source import DelimitedFormat, Member, batches, members
 from das.model.names import Codes, of_characters
 from das.model.redistricting import PL94
@@ -281,7 +281,7 @@ def fields(places: NDArray[np.int64]) -> dict[str, Codes]:
     digits = np.insert(digits, 11, digits[:, 11], axis=1)
     fields = {
         level.field: of_characters(digits[:, : level.width])
-        for level in pl94_header.LEVELS.values()
+        for level in pl94_common.LEVELS.values()
     }
     return fields | {"Tract_Group": of_characters(digits[:, :9])}
 

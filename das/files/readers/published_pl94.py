@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
-from das.files.readers import pl94_2010, pl94_2020, pl94_header
+from das.files.readers import pl94_2010, pl94_2020, pl94_common
 from das.files.readers import pl94_common as pl94
 from das.files.readers.pl94_records import geography
 from das.files.readers.source import Member, by_state
@@ -55,7 +55,7 @@ def _state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> Coun
     header = (
         pl94_2010.read_header(geo, "PLST", stusab) if old else pl94_2020.read_header(geo, stusab)
     )
-    found = pl94_header.places(header)
+    found = pl94_common.places(header)
     progress.stage(f"read {stusab}", len(layout.SEGMENTS) * len(header.logrecno))
     segments = {n: parts[f"{n:05d}{end}"] for n in layout.SEGMENTS}
     values = pl94.segments(segments, header, layout.SEGMENTS, "," if old else "|", progress)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.errors import InputError
 from das.files.parquet import DAMAGE
 from das.files.readers.source import (

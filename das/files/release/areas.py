@@ -19,10 +19,10 @@ from das.files import codes as texts
 from das.files import csv_text, parquet
 from das.files.release import spine as cut
 from das.model.areas import Areas
+from das.model.measured_spine import Subtrees
 from das.model.names import Codes, encoded
 from das.model.not_private import Private
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 
 #: Its name in a release, and in the evaluation of a run.
 NAME = "areas.parquet"

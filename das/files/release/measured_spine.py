@@ -30,11 +30,10 @@ from das.files import csv_text
 from das.files.release import spine as cut
 from das.files.release import spine as spine_file
 from das.model import tabulation
-from das.model.measured_spine import MeasuredSpine, MeasuredUpperTree
+from das.model.measured_spine import MeasuredSpine, MeasuredUpperTree, Subtrees
 from das.model.names import encoded
 from das.model.not_private import Private
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 
 NAME = "spine.parquet"
 #: Those added to the columns of the published spine.

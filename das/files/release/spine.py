@@ -25,16 +25,16 @@ from numpy.typing import NDArray
 from das.errors import InputError, ReleaseError
 from das.files import atomic, csv_text, parquet
 from das.files import codes as texts
+from das.model.measured_spine import Subtrees
 from das.model.names import Codes, blank, encoded, geoids
 from das.model.not_private import Private
 from das.model.spine import Spine, places
-from das.model.subtrees import Subtrees
 
 # Parquet files whose row groups end at the borders of subtrees, so that one subtree is read
 # without the others.
 #
 # The footer has an object ``das:shards``. Its ``level`` and ``starts`` say how the tree is cut
-# (:class:`das.model.subtrees.Subtrees`). Its ``groups`` is the number of the subtree of each row
+# (:class:`das.model.measured_spine.Subtrees`). Its ``groups`` is the number of the subtree of each row
 # group, 0 for the upper tree. To other readers of Parquet it is one table. A file without that object
 # is all upper tree.
 

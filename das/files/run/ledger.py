@@ -9,7 +9,7 @@
   stand.
 * ``draw``: one for every draw of the stage. Noise of the stage is drawn only when all of these
   lines are on disk.
-* ``part``: the part of a stage in one subtree (:mod:`das.model.subtrees`) is measured, and its
+* ``part``: the part of a stage in one subtree (:mod:`das.model.measured_spine`) is measured, and its
   files are on disk, with these digests. ``stream`` tells draws apart: equal in a replay, different
   in any other (:mod:`das.noise.entropy`).
 * ``parts``: a list of such parts that are measured together. A line is there whole or not at all,

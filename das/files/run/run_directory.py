@@ -177,7 +177,7 @@ class RunDirectory:
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
         """Its owner's alone: digests of the input, and of the truth, could confirm a guess."""
-        from das.files.provenance import check_marked  # pyarrow, which few commands need
+        from das.files.messages import check_marked  # pyarrow, which few commands need
 
         check_marked(self.root, value["outputs"], value["private"])
         atomic.write_json(self.manifest, value, 0o600)

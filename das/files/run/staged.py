@@ -12,8 +12,7 @@ from types import TracebackType
 
 from das.engine.choice import ARRAY, DASK, EngineChoice
 from das.engine.local import LocalEngine
-from das.engine.progress import Progress
-from das.engine.tasks import Answer, Engine, Fault, HandedOver, Task, Work
+from das.engine.tasks import Answer, Engine, Fault, HandedOver, Progress, Task, Work
 from das.files import atomic
 from das.files.run import task_store as made
 from das.files.run.task_store import TaskStore

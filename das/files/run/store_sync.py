@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from das.accounting.document import NAME as SEAL
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.errors import PrivacyError, StoreError, UserError
 from das.files.run.run_directory import RunDirectory, file_digest
 from das.files.store import Store

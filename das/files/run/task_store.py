@@ -25,8 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from das.engine.progress import Pace
-from das.engine.tasks import Answer, Fault, Task
+from das.engine.tasks import Answer, Fault, Pace, Task
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.files import atomic
 from das.files.machine import peak

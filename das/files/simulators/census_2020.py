@@ -12,7 +12,8 @@ Source: 2020 Census State Redistricting Data (P.L. 94-171) Summary File, technic
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,14 +22,27 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from das.engine.local import executor
+from das.engine.tasks import SILENT, Progress
+from das.errors import InputError
 from das.files import atomic
 from das.files.readers.pl94_2020 import FIELDS, POSITIONS
-from das.files.simulators.header import SummaryLevel, codes_of, degrees, levels, names
-from das.files.simulators.nation_people import CELLS, SparsePopulation
+from das.files.simulators.census_2010 import writing
+from das.files.simulators.header import (
+    SummaryLevel,
+    chosen,
+    codes_of,
+    degrees,
+    levels,
+    names,
+    totals,
+)
+from das.files.simulators.nation_people import CELLS, SparsePopulation, draw_people, draw_state
 from das.files.simulators.people import (
     Ints,
     SimulatedBlocks,
     delimited,
+    generator,
     home_cells,
     origin_cells,
     quarters_cells,
@@ -231,3 +245,84 @@ def _text(values: NDArray[np.str_] | str, rows: int) -> pa.Array:
 
 def _joined(*texts: pa.Array) -> pa.Array:
     return pa.compute.binary_join_element_wise(*texts, "")
+
+
+# A simulated nation of 2020: 51 redistricting files with the true numbers of counties, tracts,
+# block groups and blocks.
+#
+# State totals are the public ones, and county totals follow them
+# (:mod:`das.files.simulators.header`); everything below is made up. There is one zip a state, each
+# made by itself. It is a function of seed, share and state, in whatever order and by whatever process
+# it is made. An existing file that was made with the same arguments is kept.
+
+VERSION = 1  #: of what the files hold
+
+
+def write(
+    directory: Path,
+    *,
+    seed: int,
+    share: float = 1.0,
+    states: Sequence[str] | None = None,
+    workers: int = 1,
+    progress: Progress = SILENT,
+) -> list[Path]:
+    """Write ``{ss}2020.pl.zip`` of all ``states`` (postal abbreviations; all 51 where none are
+    named), and return the paths.
+
+    ``share`` is of each state's persons and units. Raises :class:`InputError` for arguments out of
+    range, and for files in ``directory`` that others made."""
+    if seed < 0:
+        raise InputError(f"seed {seed}", where="simulate", remedy="give a seed of 0 or more")
+    blocks = {state: totals(state, share).blocks for state in chosen(states)}
+    about = (
+        f"SIMULATED data: no person or home in it is real. Version {VERSION}, seed {seed}, share"
+        f" {share!r}."
+    )
+    paths = {state: directory / f"{state.usps.lower()}2020.pl.zip" for state in blocks}
+    with writing(directory):
+        left = [state for state in blocks if not _is_there(paths[state], about)]
+        left.sort(key=lambda state: -blocks[state])
+        progress.stage("simulate blocks", sum(blocks[state] for state in left))
+        with executor(min(workers, max(1, len(left)))) as pool:
+            jobs = {
+                pool.submit(_write_one, state, paths[state], seed, share, about): state
+                for state in left
+            }
+            for job in as_completed(jobs):
+                job.result()
+                progress.advance(blocks[jobs[job]])
+    return list(paths.values())
+
+
+def _is_there(path: Path, about: str) -> bool:
+    """Whether the file was made before, with the same arguments. Raises :class:`InputError` where
+    it is another.
+    """
+    if not path.exists():
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            said = archive.comment.decode("utf-8", "replace")
+    except zipfile.BadZipFile:
+        said = "no zip archive"
+    if said != about:
+        raise InputError(
+            f"is there, and is another file ({said or 'without a comment'})",
+            where=path,
+            remedy="give an empty folder, or the seed and share that its files were made with",
+        )
+    return True
+
+
+def _write_one(state: State, path: Path, seed: int, share: float, about: str) -> None:
+    of = totals(state, share)
+    key = (seed, 2020, int(state.fips))
+    rng = generator(*key)
+    at = draw_state(rng, of)
+    n = len(at)
+    area = np.stack([5_000 + 400_000 * rng.random(n) ** 3, 100_000 * rng.random(n) ** 9]).astype(
+        np.int64
+    )
+    area[:, at.water] = area[0, at.water] * np.array([[0], [1]])
+    write_state(path, SimulatedState(state, at, draw_people(key, at, of), area), about)

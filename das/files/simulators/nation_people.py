@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.files.simulators.header import RACES, StateTotals, share_out
 from das.files.simulators.people import (
     FACILITY_SIZE,
     HISPANIC_FACTOR,
@@ -30,7 +31,6 @@ from das.files.simulators.people import (
     skewed,
     vary,
 )
-from das.files.simulators.totals import RACES, StateTotals, share_out
 
 CELLS = 252  #: voting age x Hispanic x race
 EMPTY = 0.27  #: share of land without a household

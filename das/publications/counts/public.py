@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from das import spec as specification
 from das.accounting.document import ForeignLine, ForeignStatement, Invariant, Line, Statement
@@ -13,7 +13,6 @@ from das.accounting.draws import changed
 from das.accounting.guarantee import guarantee
 from das.accounting.planning import Repricing
 from das.engine.choice import EngineChoice
-from das.engine.local import LocalEngine
 from das.errors import InfeasibleError, ReleaseError, SpecError, UserError
 from das.files import atomic
 from das.files.release import spine as spine_file
@@ -22,21 +21,19 @@ from das.files.release.statement import adopt, check_taken
 from das.files.run import run_directory
 from das.files.run.ledger import digests
 from das.files.run.task_store import TaskStore
-from das.model.ledger import Event
+from das.model.ledger import Event, RedundantMeasurements
 from das.model.mechanisms import MECHANISMS
-from das.model.redundant import RedundantMeasurements
 from das.model.spelling import query as spelt_query
 from das.model.universe import PERSONS, Universe
-from das.release import dictionary
-from das.release.estimating import certificates_json, post_process
-from das.release.measured_rows import RowOptions
 from das.release.opened import OpenedRelease, open_release
-from das.release.publications import PlanChoices, PublicHalf, Recomputation, Rerun
+from das.release.publications import PlanChoices, PublicHalf, Recomputation, Rerun, RowOptions
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import Wording, seal
-from das.size import Size, sizes
 from das.spec import RunSpec, Spec, budget_toml
 from das.spec.notes import notes, redundant_by_spec, redundant_by_trees
+
+if TYPE_CHECKING:
+    from das.size import Size
 
 #: The parts of a specification that say nothing of what is measured.
 AFTERWARDS = ("estimation", "rounding", "output")
@@ -53,6 +50,8 @@ class PublicCounts(PublicHalf):
         return spec.measured_by_us("a configuration")
 
     def outlook(self, spec: RunSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
+        from das.size import sizes  # what reads a release does without
+
         return sizes(spec), redundant_by_spec(spec)
 
     def choices(self, spec: RunSpec, universe: str | None) -> PlanChoices:
@@ -159,6 +158,7 @@ class PublicCounts(PublicHalf):
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         from das.publications.counts.invariants import check_assigned, check_constraints, listed
+        from das.release import dictionary
         from das.release.verify.measured import check_described
         from das.release.verify.sealed import check_dictionary, trees_of
 
@@ -188,6 +188,9 @@ class PublicCounts(PublicHalf):
     def estimated(self, rerun: Rerun, taken: Path) -> Recomputation:
         """Estimate from the measurements and public files of the folder ``taken``: the release
         itself, or what was made of files of another layout."""
+        from das.engine.local import LocalEngine  # what reads a release does without
+        from das.release.estimating import certificates_json, post_process
+
         release, into, progress = rerun.release, rerun.into.release, rerun.progress
         opened = open_release(taken)
         opened = opened.changed(_changed(opened.spec, rerun.changes))

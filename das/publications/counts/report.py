@@ -17,13 +17,21 @@ from das.model.names import level_words
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import kind_of
-from das.report import figures, lookup
+from das.report import answers as lookup
+from das.report import facts as figures
 from das.report.answers import AnswerKey, Answers, Shown
-from das.report.axis import decades, plain
 from das.report.chart import Chart
-from das.report.facts import Facts, titles
-from das.report.figures import BIAS_QUERIES, CLASSES, NOISY, PUBLISHED, SERIES, class_ticks
-from das.report.panel import INK, Look, short
+from das.report.facts import (
+    BIAS_QUERIES,
+    CLASSES,
+    NOISY,
+    PUBLISHED,
+    SERIES,
+    Facts,
+    class_ticks,
+    titles,
+)
+from das.report.panel import INK, Look, decades, plain, short
 from das.report.privacy import cause, remedy
 from das.report.template import render
 

@@ -15,14 +15,14 @@ from das.files.release.statement import adopt, check_taken
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, digests
 from das.model.ledger import Event
-from das.publications.detailed import page, rows, verification
+from das.publications.detailed import release as verification
+from das.publications.detailed import rows, tables
 from das.publications.detailed.files import parameters
 from das.publications.detailed.files import totals as totals_file
 from das.publications.detailed.release import PARAMETERS, OpenedGroups, open_groups, write_public
 from das.publications.detailed.spec import DetailedFolders, DetailedSpec
 from das.publications.detailed.tables import publish
-from das.release.measured_rows import RowOptions
-from das.release.publications import PublicHalf, Recomputation, Rerun
+from das.release.publications import PublicHalf, Recomputation, Rerun, RowOptions
 from das.release.seal import Wording, seal
 
 _GROUPS = "it counts race and ethnic groups in regions, not on a tree: no area adds up from them"
@@ -125,7 +125,7 @@ class PublicDetailed(PublicHalf):
         with rerun.stages("tables"):
             published = publish(opened)
         with rerun.stages.page("report", rerun.into.page):
-            page.write(opened, privacy, published)
+            tables.write(opened, privacy, published)
         with rerun.stages("seal"):
             files = LedgerFile(rerun.into.ledger).entries.files()
             seal(into, privacy, opened.spec.run.name, files)

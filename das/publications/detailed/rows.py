@@ -17,7 +17,7 @@ from das.model.spelling import product as spelt
 from das.publications.detailed.model.records import UNMEASURED, GroupMeasurement
 from das.publications.detailed.model.tables import FIRST, ONLY, LevelPlan
 from das.publications.detailed.release import OpenedGroups
-from das.release.measured_rows import DRAWN, RowColumns, RowOptions, spread
+from das.release.publications import DRAWN, RowColumns, RowOptions, spread
 
 #: Rows that are listed at once.
 MOST = 5_000_000

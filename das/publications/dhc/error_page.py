@@ -16,8 +16,7 @@ from das.model.names import level_words
 from das.publications.dhc.model import figures
 from das.publications.dhc.model.figures import FIGURES, SCHEMAS
 from das.report.chart import Chart
-from das.report.facts import Facts, titles
-from das.report.figures import SERIES
+from das.report.facts import SERIES, Facts, titles
 from das.report.panel import INK, Look
 from das.report.template import render
 

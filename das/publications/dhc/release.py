@@ -37,10 +37,9 @@ from das.files.run import run_directory
 from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.ledger import Event
-from das.model.measured_spine import MeasuredSpine
-from das.model.sparse_measurement import SparseSource
+from das.model.measured_spine import MeasuredSpine, Subtrees
+from das.model.measurement import SparseSource
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from das.publications.dhc.files import fixed_counts as fixed_file
 from das.publications.dhc.files.on_demand import OnDemandReader
 from das.publications.dhc.model import quarters, strategy

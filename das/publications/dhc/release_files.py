@@ -21,15 +21,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
 from das.files.microdata import reading, writing
 from das.files.release import tables as table_files
 from das.model.histogram import Histogram
 from das.model.not_private import Private
-from das.model.publications import Publication
 from das.model.spine import Spine
-from das.model.universe import PERSONS, Universe
+from das.model.universe import PERSONS, Publication, Universe
 from das.publications.dhc.files import unit_records
 from das.publications.dhc.model import publications
 from das.publications.dhc.model.persons import DHCP

@@ -38,7 +38,7 @@ from das.model.universe import PERSONS as PEOPLE
 from das.publications.dhc import release_files
 from das.publications.dhc.release import OpenedDhc, fixed_units
 from das.publications.dhc.spec import PERSONS, UNITS, DhcUniverse
-from das.release import interval_dictionary
+from das.release import interval_writing
 from das.release.interval_writing import exact_columns
 from das.release.opened import open_release
 from das.release.own_replicates import OwnReplicates
@@ -191,4 +191,4 @@ class DhcReplicates(ReleaseSource):
         self, out: Path, asked: IntervalOptions, tables: Collection[str]
     ) -> Mapping[str, str]:
         del out, asked
-        return {interval_dictionary.NAME: interval_dictionary.text(self, tables, paged=False)}
+        return {interval_writing.NAME: interval_writing.text(self, tables, paged=False)}

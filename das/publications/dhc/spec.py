@@ -19,7 +19,7 @@ from pydantic import Field, field_validator, model_validator
 
 from das.accounting.document import Invariant, OwnAccount, decimal
 from das.accounting.planning import QueryCosts
-from das.accounting.relations import ADDED, Relation, relations, unit_of
+from das.accounting.sources import ADDED, Relation, relations, unit_of
 from das.accounting.statement import Terms
 from das.accounting.zcdp import no_more
 from das.errors import SpecError
@@ -79,7 +79,7 @@ class DhcEstimation(Part):
     @property
     def most(self) -> int:
         """The most answers that a query can have for the upward pass to use it at all levels
-        (:mod:`das.estimate.upward`).
+        (:mod:`das.estimate.pooled`).
         """
         return _FEW if self.method == "full-information" else 0
 
@@ -149,7 +149,7 @@ def _deviation(schema: Schema, noise: Sequence[QueryNoise]) -> float:
 
 # What one person, or one household, costs in a release of the DHC, in words: in it alone, and
 # together with the release that it rests on. The relations and their proofs are in
-# :mod:`das.accounting.relations`.
+# :mod:`das.accounting.sources`.
 
 #: How each sentence begins, after the relation.
 COSTS = " costs rho = "

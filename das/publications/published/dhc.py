@@ -33,7 +33,7 @@ from das.files.release import statement
 from das.files.run import run_directory
 from das.model.constraint import NO_LIMIT, Constraint
 from das.model.histogram import Histogram
-from das.model.sparse_measurement import RecordingSource, SparseSource
+from das.model.measurement import RecordingSource, SparseSource
 from das.model.spine import Spine
 from das.model.universe import PERSONS
 from das.publications.dhc.files import fixed_counts as fixed_file
@@ -54,7 +54,7 @@ from das.publications.published.separate_trees import (
     joined,
     separate_trees,
 )
-from das.publications.published.spec_dhc import PublishedDhcSpec
+from das.publications.published.spec import PublishedDhcSpec
 from das.spec import of_kind
 from das.spec.parse import load
 from das.spec.published import UNMEASURED

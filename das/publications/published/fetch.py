@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
 from das.files import atomic
 from das.files.fetch import RETRIES, TIMEOUT

@@ -9,11 +9,17 @@ from das.accounting.document import ForeignStatement
 from das.estimate.outer import OuterEstimates
 from das.files import atomic
 from das.files.release import plain
-from das.publications.dhc.figures import LISTED, aged, drawn
-from das.publications.dhc.lookup import dhc_lookup, looked_up
+from das.publications.dhc.figures import LISTED, aged, dhc_lookup, drawn, looked_up
 from das.publications.dhc.model.persons import DHCP
-from das.publications.dhc.page import FILES, NAME, margins, person_headlines, profiles, shown_level
-from das.publications.dhc.page_frame import worst
+from das.publications.dhc.page import (
+    FILES,
+    NAME,
+    margins,
+    person_headlines,
+    profiles,
+    shown_level,
+    worst,
+)
 from das.publications.published.dhc import OpenedPublishedDhc
 from das.report.facts import facts
 from das.report.template import PublicFrame, place_of, public_page

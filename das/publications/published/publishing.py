@@ -12,7 +12,7 @@ from das.estimate.outer import OuterEstimates
 from das.files import atomic
 from das.files.release import statement
 from das.model.universe import PERSONS
-from das.publications.dhc import dictionary as dhc_dictionary
+from das.publications.dhc import publishing as dhc_dictionary
 from das.publications.dhc import release_files
 from das.publications.dhc.model.microdata import person_form
 from das.publications.published import page

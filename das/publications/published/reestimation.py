@@ -10,16 +10,14 @@ from pathlib import Path
 from das.engine import Progress
 from das.errors import ReleaseError, UserError
 from das.files.run.run_directory import RunDirectory
-from das.model.schemas import SCHEMAS
+from das.model.redistricting import SCHEMAS
 from das.publications.published.files import layout
 from das.publications.published.files.listing import first
 from das.publications.published.files.outside import NOTHING, Outside
 from das.publications.published.files.pooling import check_redistricting
-from das.publications.published.public import PublicPublished
-from das.publications.published.public_dhc import PublicPublishedDhc
+from das.publications.published.public import PublicPublished, PublicPublishedDhc
 from das.release.outcome import Outcome
-from das.release.publications import PublicHalf, publication_of
-from das.release.reestimation import estimate_again
+from das.release.publications import PublicHalf, estimate_again, publication_of
 
 
 def estimate_from(
@@ -32,7 +30,7 @@ def estimate_from(
     outside: Outside = NOTHING,
 ) -> Outcome:
     """Estimate again from a release of ours, or from measurements in the Bureau's layout, as
-    :func:`das.release.reestimation.estimate_again`. ``outside``: totals, names and areas that
+    :func:`das.release.publications.estimate_again`. ``outside``: totals, names and areas that
     measurements in the Bureau's layout do not hold."""
     RunDirectory(out).refuse_if_taken()
     if not layout.is_published(release) and not (release / "spec.toml").is_file():

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from das.engine import Progress
 from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import OuterEstimates, refined
-from das.estimate.upward import Upward
+from das.estimate.pooled import Upward
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
+from das.model.measurement import SparseSource
 from das.model.plan import OuterPass
 from das.model.schema import Schema
 from das.model.solution import Certificates
-from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.publications.dhc.model import quarters
 from das.publications.dhc.model.persons import DHCP
@@ -62,7 +62,7 @@ def separate_trees(spine: Spine, depth: int) -> Iterator[SeparateTree]:
 
 
 class TreeAnswers:
-    """A :class:`das.model.sparse_measurement.SparseSource` of one tree, from that of all."""
+    """A :class:`das.model.measurement.SparseSource` of one tree, from that of all."""
 
     def __init__(self, source: SparseSource, tree: SeparateTree) -> None:
         self._source, self._tree, self.queries = source, tree, source.queries

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from das.files import atomic
 from das.files.run import run_directory
 from das.model.not_private import CELL, COLUMN
-from das.publications.sdhc.estimation import truncated_normal as model
+from das.publications.sdhc import truncated_normal as model
 from das.publications.sdhc.files.measurements import REGION_TYPES
 from das.publications.sdhc.model.published import TITLES, CellEstimate, PublishedCell, published
 from das.publications.sdhc.model.tables import ITERATIONS, USA, MeasuredRegions, column
-from das.publications.sdhc.release import OpenedSdhc
+from das.publications.sdhc.page import OpenedSdhc
 
 Array = NDArray[np.float64]
 _KEY = ("GEOID", "REGION_TYPE", "ITERATION_CODE", "DATA_CELL")

@@ -27,10 +27,18 @@ from das.model.spelling import named
 from das.model.spelling import product as spelt
 from das.publications.sdhc import from_dhc, modelled, page, tables
 from das.publications.sdhc.model.tables import PHSAFE, FurtherSums, answers, columns, queries, query
-from das.publications.sdhc.release import OpenedSdhc, official, open_sdhc, resolved, write_official
+from das.publications.sdhc.page import OpenedSdhc, official, open_sdhc, resolved, write_official
 from das.publications.sdhc.spec import LEVELS, SdhcSpec
-from das.release.measured_rows import DRAWN, RowColumns, RowOptions, spread
-from das.release.publications import PlanChoices, PublicHalf, Recomputation, Rerun
+from das.release.publications import (
+    DRAWN,
+    PlanChoices,
+    PublicHalf,
+    Recomputation,
+    Rerun,
+    RowColumns,
+    RowOptions,
+    spread,
+)
 from das.release.seal import Wording, seal
 from das.release.verify.sealed import check_dictionary
 from das.stages import Stages

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from das.accounting.changes import Change
 from das.accounting.draws import Differing, Moves
-from das.accounting.relations import Relation
+from das.accounting.sources import Relation
 from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import Neighbours, PlannedMeasurement, through

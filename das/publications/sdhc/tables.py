@@ -18,7 +18,9 @@ from das.model.names import STATES
 from das.model.not_private import CELL, COLUMN, Private
 from das.model.plan import Plan
 from das.publications.sdhc import from_dhc
-from das.publications.sdhc.estimation.least_squares import (
+from das.publications.sdhc.files.measurements import FOLDER as MEASUREMENTS
+from das.publications.sdhc.files.measurements import REGION_TYPES
+from das.publications.sdhc.least_squares import (
     WIDE,
     RegionEstimates,
     alone,
@@ -26,8 +28,6 @@ from das.publications.sdhc.estimation.least_squares import (
     estimated,
     non_negative,
 )
-from das.publications.sdhc.files.measurements import FOLDER as MEASUREMENTS
-from das.publications.sdhc.files.measurements import REGION_TYPES
 from das.publications.sdhc.model.published import (
     LABELS,
     TITLES,
@@ -51,7 +51,7 @@ from das.publications.sdhc.model.tables import (
     untruncated,
     variances,
 )
-from das.publications.sdhc.release import OpenedSdhc
+from das.publications.sdhc.page import OpenedSdhc
 from das.publications.sdhc.spec import LEVELS, SdhcSpec
 from das.release import dictionary
 from das.release.dictionary import NAME, LineParts, of_codes, of_file, of_files, of_universe

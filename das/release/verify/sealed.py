@@ -13,8 +13,8 @@ import numpy as np
 from das.accounting.codec import identity, own_digest
 from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE, Stated, Statement
 from das.errors import DasError, ReleaseError, UserError
-from das.files.json_lines import RecordKey, line_of
 from das.files.measurements import nmf_reader
+from das.files.messages import RecordKey, line_of
 from das.files.parquet import LOST, opened
 from das.files.release import measured_spine as tree_file
 from das.files.release import replicates
@@ -75,7 +75,7 @@ def trees_of(release: Path, universes: Iterable[str]) -> dict[str, MeasuredSpine
 
 def check_places(trees: Mapping[str, MeasuredSpine], release: Path) -> None:
     """The code of a lowest unit of a tree of its own ends with that of the place that it is
-    (:mod:`das.geography.geocodes`).
+    (:mod:`das.geography.tabulation`).
     """
     published = spine_file.read(release / "spine.parquet")
     for universe, tree in trees.items():

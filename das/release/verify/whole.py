@@ -21,8 +21,7 @@ from das.accounting.document import (
     Statement,
 )
 from das.errors import ReleaseError, UserError
-from das.files.json_lines import RecordKey
-from das.files.provenance import check_marks
+from das.files.messages import RecordKey, check_marks
 from das.files.release import statement as privacy_statement
 from das.files.release.plain import require_plain
 from das.files.run import run_directory

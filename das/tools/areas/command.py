@@ -36,7 +36,7 @@ from das.release.replicate_source import ENOUGH, ReleaseSource
 from das.release.sources import source_of
 from das.spec import RunSpec
 from das.tools.areas import files
-from das.tools.areas.planning import AreaPlan, AreasOnSpine, planned
+from das.tools.areas.page import AreaPlan, AreasOnSpine, planned
 
 
 @click.command()

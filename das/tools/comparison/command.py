@@ -15,7 +15,7 @@ from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate.comparison import compared
 from das.files.atomic import write_text
-from das.files.provenance import privacy_of
+from das.files.messages import privacy_of
 from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory, release_of
 from das.model.error_rows import Comparison
@@ -24,17 +24,18 @@ from das.model.universe import kind_of
 from das.release.sources import source_of
 from das.report.facts import titles
 from das.report.privacy import bound
-from das.tools.comparison.comparing import (
+from das.tools.comparison.page import (
     COUNTS,
     PAGE,
     SHARES,
     PublishedComparison,
+    PublishedShareRow,
     Two,
     TwoLosses,
+    compare_page,
     compare_published,
     compare_two,
 )
-from das.tools.comparison.page import PublishedShareRow, compare_page
 
 
 def published_answer(

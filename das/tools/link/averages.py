@@ -20,8 +20,7 @@ from das.publications.dhc.agreement.counted import (
     household_attributes,
     type_fields,
 )
-from das.publications.dhc.model.household_types import ATTRIBUTE
-from das.publications.dhc.model.households import DHCH, TENURE
+from das.publications.dhc.model.households import ATTRIBUTE, DHCH, TENURE
 from das.publications.dhc.model.members import HEADS, LEVEL
 from das.publications.sdhc.model.published import PublishedCell, published
 from das.publications.sdhc.model.tables import GROUPS, TABLES, answers, column

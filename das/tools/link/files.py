@@ -25,8 +25,7 @@ from das.model.not_private import CELL, COLUMN, Private
 from das.model.schema import Schema
 from das.publications.dhc.agreement.counted import HOME, type_fields
 from das.publications.dhc.model import quarters
-from das.publications.dhc.model.household_types import COUPLES
-from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.households import COUPLES, DHCH, TENVACGQ
 from das.publications.dhc.model.persons import DHCP
 from das.tools.link.population import LinkedPopulation
 

@@ -9,24 +9,32 @@ import numpy as np
 
 from das.model.frozen import Frozen
 from das.publications.dhc.agreement.counted import Floats, Ints, N, household_attributes
-from das.publications.dhc.model.household_types import ATTRIBUTE
-from das.publications.dhc.model.households import DHCH, TENURE
+from das.publications.dhc.model.households import ATTRIBUTE, DHCH, TENURE
 from das.publications.dhc.model.members import ADULT, HEADS, LEVEL, OWN, PARENTS, PARTNERS
-from das.tools.link.couples import MOST_YEARS, age_gap
-from das.tools.link.household_pool import HeadLevels, Pool, PoolTargets, attributes, counted
 from das.tools.link.matching import (
     Exchange,
+    HeadLevels,
+    Pool,
+    PoolTargets,
     assigned,
+    attributes,
+    counted,
     couple_index,
     crowding,
     differences,
     features,
     fitted,
 )
-from das.tools.link.members import Filled, filled
-from das.tools.link.options import Trust
-from das.tools.link.people import HomePersons
-from das.tools.link.totals import Totals, added, age_classes, household_index, person_index
+from das.tools.link.members import MOST_YEARS, Filled, age_gap, filled
+from das.tools.link.people import (
+    HomePersons,
+    Totals,
+    Trust,
+    added,
+    age_classes,
+    household_index,
+    person_index,
+)
 
 #: The first relationship of those who are no householders, and of those who are no partners either.
 FIRST = HEADS[1] + 1

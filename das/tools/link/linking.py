@@ -20,12 +20,21 @@ from das.publications.dhc.agreement.counted import Ints, household_attributes, u
 from das.publications.dhc.model.households import TENURE
 from das.publications.dhc.model.members import HEADS
 from das.tools.link import members, relationships
-from das.tools.link.couples import alone_again, matched, with_partners
 from das.tools.link.linked_tract import GroupHomes, GroupLink, LinkedTract, link_group, renumbered
-from das.tools.link.local_search import steered
-from das.tools.link.options import PUBLISHED, Trust
-from das.tools.link.people import HomePersons, grown_up, households_of, made_possible
-from das.tools.link.totals import Totals, above_weights, is_firm, published_totals
+from das.tools.link.members import alone_again, matched, with_partners
+from das.tools.link.people import (
+    PUBLISHED,
+    HomePersons,
+    Totals,
+    Trust,
+    above_weights,
+    grown_up,
+    households_of,
+    is_firm,
+    made_possible,
+    published_totals,
+)
+from das.tools.link.relationships import steered
 
 # Occupied units that persons do not contradict.
 #
@@ -316,7 +325,7 @@ def _empty(blocks: int) -> LinkedHomes:
 #
 # Each tract is near its own totals once it is linked. What tracts are off adds up in the county,
 # whose totals are published with far less error than that. So the distance :math:`J` of
-# :mod:`das.tools.link.totals` gets one more unit, the county. Tracts move one after another, and each sees
+# :mod:`das.tools.link.people` gets one more unit, the county. Tracts move one after another, and each sees
 # how far the county is off after the moves of all others. So no deviation is made up for twice.
 #
 # *Firm* families have the weight that they have in a tract, and are met in the end: what a turn

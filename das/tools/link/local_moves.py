@@ -14,9 +14,9 @@ import numpy as np
 from das.model.frozen import Frozen
 from das.publications.dhc.agreement.counted import Floats, Ints
 from das.publications.dhc.model.members import HEADS, LEVEL
-from das.tools.link.household_pool import SIZE, contributions, possible_labels
 from das.tools.link.linked_tract import FIRST, MEMBER, WRONG, LinkedTract
-from das.tools.link.totals import RELATIONS, person_index
+from das.tools.link.matching import SIZE, contributions, possible_labels
+from das.tools.link.people import RELATIONS, person_index
 
 #: The moves that begin with one household and are judged, at most.
 _KEPT = 3

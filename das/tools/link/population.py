@@ -16,8 +16,7 @@ from das.publications.dhc.model import quarters
 from das.publications.dhc.model.households import DHCH, TENURE, TENVACGQ
 from das.publications.dhc.model.persons import DHCP
 from das.tools.link.linking import LinkedHomes, TractInput, seed_of, tract_seed
-from das.tools.link.options import PUBLISHED, Trust
-from das.tools.link.people import HomePersons, rewritten
+from das.tools.link.people import PUBLISHED, HomePersons, Trust, rewritten
 
 _QUARTERS = TENVACGQ.cells - len(quarters.TYPES)
 _WIDTH = DHCP.cells // DHCP.shape[0]

@@ -29,8 +29,7 @@ from das.publications.dhc.agreement.counted import household_attributes, type_fi
 from das.publications.dhc.agreement.identities import AgreementRow
 from das.publications.dhc.agreement.tables import agreement_of_counts
 from das.publications.dhc.files import fixed_counts
-from das.publications.dhc.model.household_types import ATTRIBUTE, TYPES, label
-from das.publications.dhc.model.households import TENURE
+from das.publications.dhc.model.households import ATTRIBUTE, TENURE, TYPES, label
 from das.publications.dhc.model.persons import RELATIONSHIPS, SEX
 from das.publications.dhc.release import SPEC, SPINE, OpenedDhc, open_dhc
 from das.publications.dhc.replicates import DhcReplicates
@@ -40,8 +39,8 @@ from das.release.replicates import SeededNoise
 from das.report.template import render
 from das.tools.link import average_files, files
 from das.tools.link.averages import AverageRow, average_rows, average_tables, units_of_blocks
-from das.tools.link.couples import KINSHIP, kinship
 from das.tools.link.linking import LinkedHomes, TractInput, link_tract, moved_together, parts
+from das.tools.link.members import KINSHIP, kinship
 from das.tools.link.population import LinkedPopulation, joined, tracts
 from das.tools.link.target_files import LinkTargets
 from das.version import __version__

@@ -8,7 +8,7 @@ import click
 
 from das.cli.kit.console import CommandAnswer, answering, console, records_table
 from das.cli.kit.options import PATH, warn
-from das.files.provenance import privacy_of
+from das.files.messages import privacy_of
 from das.model.not_private import marked
 from das.tools.link.truth.risk import attack_link
 from das.tools.protection.attack.command import plain_rows

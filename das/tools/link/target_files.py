@@ -16,9 +16,9 @@ from das.model.names import text
 from das.model.spine import Spine
 from das.publications.dhc.agreement.counted import Ints
 from das.publications.dhc.release import OpenedDhc
-from das.publications.sdhc.estimation.least_squares import RegionEstimates
+from das.publications.sdhc.least_squares import RegionEstimates
 from das.publications.sdhc.model.tables import GROUPS, PHSAFE, STATE, TABLES, column
-from das.publications.sdhc.release import OpenedSdhc, open_sdhc
+from das.publications.sdhc.page import OpenedSdhc, open_sdhc
 from das.publications.sdhc.tables import region_estimates
 from das.release.verify.sealed import check_digests
 from das.tools.link.population import LinkedPopulation

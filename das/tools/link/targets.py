@@ -42,8 +42,7 @@ import numpy as np
 from das.errors import InputError
 from das.model.frozen import Frozen
 from das.publications.dhc.agreement.counted import Floats, Ints, household_attributes, type_fields
-from das.publications.dhc.model.household_types import ATTRIBUTE
-from das.publications.dhc.model.households import DHCH, TENURE
+from das.publications.dhc.model.households import ATTRIBUTE, DHCH, TENURE
 from das.publications.dhc.model.members import ADULT, HEADS
 from das.tools.link.people import HomePersons
 from das.tools.link.population import LinkedPopulation

@@ -2,22 +2,302 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import click
+from rich.table import Table
 
-from das.cli.kit.console import print_answer
-from das.cli.kit.options import PATH, config_argument, guarded, json_option, load_any
+from das.accounting.codec import plain
+from das.accounting.guarantee import DELTAS
+from das.accounting.planning import LevelQuery, Option, margin_cost, normal_cost, options
+from das.accounting.statement import promises
+from das.cli.kit import redundant
+from das.cli.kit.console import CommandAnswer, console, print_answer
+from das.cli.kit.options import (
+    PATH,
+    config_argument,
+    exact_option,
+    guarded,
+    json_option,
+    load_any,
+    warn,
+)
+from das.cli.kit.shown import bypassed, margin_cells, measurement_line, options_table, promises_of
 from das.errors import SpecError, UserError
+from das.model.not_private import PLANNED, marked
+from das.model.plan import Plan
+from das.model.spelling import named
 from das.model.universe import PERSONS, Planned
 from das.publications.dhc.spec import DhcSpec
-from das.release.publications import OptimizedHalf, publication, require
+from das.release.publications import (
+    OptimizedHalf,
+    PlanChoices,
+    PlanningHalf,
+    PublicHalf,
+    publication,
+    require,
+)
 from das.spec import RunSpec, Specification, of_kind
+from das.spec.parts import Run
 from das.tools.areas.command import of_areas
-from das.tools.planning.margins import COVERAGES, PlanRequest, refuse, show_margins, show_options
 from das.tools.planning.optimize import OptimiseOptions, show_dhc_optimum, show_optimum
+
+# What the budget of a configuration buys, where nothing of it is chosen: the margin of error of
+# every query of every level, and what that costs.
+
+
+def refuse(of: PublicHalf, requests: Mapping[str, tuple[str, object]]) -> None:
+    """``requests`` are options that choose, with the feature that each needs: where the publication
+    does not have it, they are refused with its reason."""
+    for option, (feature, asked) in requests.items():
+        if asked:
+            require(of, feature, option)
+
+
+def show_margins(
+    of: PublicHalf,
+    given: Specification,
+    universe: str | None,
+    coverages: Sequence[float],
+    config: Path,
+    as_json: bool,
+) -> None:
+    """Show the margins of every universe, or of one; also after estimation, where they are known."""
+    spec = of.resolved(given)
+    names = [u.name for u in spec.universes]
+    wanted = names if universe is None else [named(universe, names, "universe", "--universe")]
+    plans = {u.name: u.plan for u in spec.universes}
+    errors: Mapping[LevelQuery, float] = {}
+    notes: Sequence[str] = ()
+    if "plan --margin" not in of.cannot:
+        choice = cast(PlanningHalf, of).choices(spec, universe)
+        errors = choice.repricing.errors(choice.repricing.plan)
+        notes = choice.notes(choice.repricing.plan)
+    promise = promises(spec.terms, {name: plan.measurements for name, plan in plans.items()})
+    private = spec.run.private
+    rows = [_row(name, plans[name], errors, coverages) for name in wanted]
+    said = {"name": spec.run.name, "universes": rows, "notes": list(notes), **plain(promise)}
+    no_optimiser = [f"no optimiser: {of.cannot['optimise']}"] if "optimise" in of.cannot else []
+
+    def for_a_reader() -> None:
+        warn(private, PLANNED)
+        for name in wanted:
+            console().print(_table(spec.run.name, name, plans[name], errors, coverages))
+        neighbours = next(iter(plans.values())).neighbours.value
+        for note in notes:
+            click.echo(note)
+        for line in promises_of(promise, neighbours, private):
+            console().print(line, highlight=False)
+        for line in (*no_optimiser, f"das check {config} prints the exact noise of every query"):
+            click.echo(line)
+
+    print_answer(CommandAnswer(marked(said, private, PLANNED), for_a_reader), as_json)
+
+
+def _row(
+    name: str, plan: Plan, errors: Mapping[LevelQuery, float], coverages: Sequence[float]
+) -> dict[str, Any]:
+    """A plan as data."""
+    currency = plan.mechanism.currency
+    lines = [
+        measurement_line(d, plan, errors, coverages) | {"share": float(d.cost / plan.cost)}
+        for d in plan.measurements
+    ]
+    return {"universe": name, currency: str(plan.cost), "plan": lines}
+
+
+def _table(
+    title: str,
+    name: str,
+    plan: Plan,
+    errors: Mapping[LevelQuery, float],
+    coverages: Sequence[float],
+) -> Table:
+    """A line for each level and query, and before them what the level gets."""
+    currency = plan.mechanism.currency
+    says = f"{title}: {name}, {currency} = {float(plan.cost):.6g}, margins of error"
+    says += ", measured (and after estimation)" if errors else ""
+    table = Table(title=says, title_justify="left")
+    for column in ("level", "query"):
+        table.add_column(column, no_wrap=True)
+    for column in (currency, "share", *(f"{100 * c:g} %" for c in coverages)):
+        table.add_column(column, justify="right")
+    levels: dict[str, Fraction] = {}
+    for d in plan.plain:
+        levels[d.level] = levels.get(d.level, Fraction(0)) + d.cost
+    for level, cost in levels.items():
+        here = [d for d in plan.plain if d.level == level]
+        if len(here) > 1:
+            table.add_row(level, "all", f"{float(cost):.4g}", _share(cost, plan))
+        for d in here:
+            margins = margin_cells(measurement_line(d, plan, errors, coverages)).values()
+            table.add_row(level, d.query, f"{float(d.cost):.4g}", _share(d.cost, plan), *margins)
+        table.add_section()
+    return table
+
+
+def _share(cost: Fraction, plan: Plan) -> str:
+    return f"{100 * float(cost / plan.cost):.2g} %"
+
+
+# A plan and its alternatives, side by side: what margins of error cost, and other queries.
+
+#: At which margins are stated without a request.
+COVERAGES = (0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What is asked of a plan: margins of error, queries to add, the coverages, and the name of the
+    alternative that is printed as tables of a configuration."""
+
+    margins: tuple[str, ...]
+    added: tuple[str, ...]
+    coverage: tuple[float, ...]
+    chosen: str | None
+
+
+def show_options(
+    of: PublicHalf,
+    spec: Any,
+    universe: str | None,
+    request: PlanRequest,
+    config: Path,
+    as_json: bool,
+) -> None:
+    """``of`` has ``plan --margin``; ``spec`` is resolved."""
+    asked = cast(PlanningHalf, of).choices(spec, universe)
+    wished = {
+        place: _whole(value, text)
+        for text, place, value in _requests("--margin", request.margins, asked)
+    }
+    more = {
+        place: exact_option(f"--add {text}", value)
+        for text, place, value in _requests("--add", request.added, asked)
+    }
+    if any(math.isnan(c) for c in request.coverage):
+        raise UserError(
+            "this is not a number", where="--coverage", remedy="give a share between 0 and 1"
+        )
+    coverages = request.coverage or ((0.95,) if wished or more else COVERAGES)
+    choice = options(asked.repricing, wished, more, coverages[0])
+    if request.chosen is not None:
+        click.echo(asked.toml(_chosen(choice, request.chosen)), nl=False)
+        return
+    deltas = {asked.delta, *(DELTAS if len(choice) == 1 else ())}
+    rows = [_described(o, asked, deltas, coverages) for o in choice]
+    prices = [_price(choice[1].plan, place, m, coverages[0]) for place, m in wished.items()]
+    every = [r | {"guarantee": plain(r["guarantee"])} for r in rows]
+    said = {"name": spec.run.name, "universe": asked.name, "prices": prices, "options": every}
+    data = marked(said, spec.run.private, PLANNED)
+    answer = CommandAnswer(data, lambda: _print(spec.run, asked, rows, prices, config))
+    print_answer(answer, as_json)
+
+
+def _print(
+    run: Run,
+    asked: PlanChoices,
+    rows: Sequence[dict[str, Any]],
+    prices: Sequence[dict[str, Any]],
+    config: Path,
+) -> None:
+    warn(run.private, PLANNED)
+    currency = asked.repricing.plan.mechanism.currency
+    estimated = ", measured (and after estimation)" if "estimated" in rows[0]["plan"][0] else ""
+    title = f"{run.name}: {asked.title}, margins of error{estimated}"
+    console().print(options_table(title, rows, currency, run.private))
+    unused = redundant.lines(asked.redundant, config)
+    for says in (*bypassed(asked.repricing.plan), *unused, *(p["says"] for p in prices)):
+        click.echo(says)
+
+
+def _requests(
+    option: str, texts: Sequence[str], asked: PlanChoices
+) -> list[tuple[str, LevelQuery, str]]:
+    """The text of each request, the level and query that it names, and its value."""
+    out: list[tuple[str, LevelQuery, str]] = []
+    for text in texts:
+        place, equals, value = text.rpartition("=")
+        level, colon, query = place.partition(":")
+        if not (equals and colon and level.strip() and query.strip()):
+            raise UserError(
+                f"{text!r} is not LEVEL:QUERY=VALUE",
+                where=option,
+                remedy="write for instance Tract:total=5",
+            )
+        where = f"{option} {text}"
+        known = named(level.strip(), asked.levels, "level", where)
+        at = (known, asked.spelt(known, query.strip(), where))
+        if at in {p for _, p, _ in out}:
+            raise UserError(f"{place!r} is there twice", where=option)
+        out.append((text, at, value.strip()))
+    return out
+
+
+def _whole(value: str, text: str) -> int:
+    if not value.isdecimal():
+        raise UserError(
+            f"a margin of error is a whole number, 0 or more; {value!r} is not",
+            where=f"--margin {text}",
+        )
+    return int(value)
+
+
+def _price(plan: Plan, place: LevelQuery, most: int, coverage: float) -> dict[str, Any]:
+    """What a margin of error costs, and what it would by the convention of SafeTab-P."""
+    draw = next(d for d in plan.plain if (d.level, d.query) == place)
+    cost, currency = margin_cost(draw, plan, most, coverage), plan.mechanism.currency
+    says = (
+        f"{place[0]}:{place[1]} within {most} at {100 * coverage:g} %: {currency} ="
+        f" {float(cost):.6g}"
+    )
+    out = {
+        "level": place[0],
+        "query": place[1],
+        "margin": most,
+        "coverage": coverage,
+        currency: str(cost),
+    }
+    if currency == "rho" and most > 0:
+        out["rho_normal"] = normal_cost(plan.neighbours, most, coverage) * draw.stability
+        says += f" (by the normal bound of SafeTab-P, section 6.1: {out['rho_normal']:.6g})"
+    return out | {"says": says}
+
+
+def _described(
+    option: Option, asked: PlanChoices, deltas: set[Fraction], coverages: Sequence[float]
+) -> dict[str, Any]:
+    """A plan as data: its cost, its guarantee, and the margins of each measurement at each
+    coverage; with its ``class`` a measurement that only units above only children have."""
+    plan = option.plan
+    errors = asked.repricing.errors(plan)
+    lines = [measurement_line(d, plan, errors, coverages) for d in plan.measurements]
+    return {
+        "name": option.name,
+        "says": option.says,
+        plan.mechanism.currency: str(plan.cost),
+        "guarantee": asked.guarantee(plan, deltas),
+        "coverages": [str(c) for c in coverages],
+        "notes": list(asked.notes(plan)),
+        "plan": lines,
+    }
+
+
+def _chosen(choice: Sequence[Option], name: str) -> Plan:
+    found = {o.name: o.plan for o in choice}
+    if name not in found:
+        raise UserError(
+            f"there is no plan {name!r} here",
+            where="--toml",
+            remedy=f"choose from {', '.join(found)}",
+        )
+    return found[name]
+
 
 #: What ``--toml`` means without a name.
 OPTIMUM = "best"

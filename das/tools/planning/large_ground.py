@@ -2,7 +2,7 @@
 were published with. Records are never read.
 
 A unit has few of the million cells of a schema, so some units of each level are sampled, each by
-itself (:mod:`das.tools.planning.units_alone`). Levels without a target keep their measurements."""
+itself (:mod:`das.tools.planning.ground`). Levels without a target keep their measurements."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from das.publications.dhc import release_files
 from das.publications.dhc.release import OpenedDhc
 from das.publications.dhc.spec import DhcUniverse
 from das.tables import Table
-from das.tools.planning.ground import Ground
+from das.tools.planning.ground import Ground, SampledPass, SampledUnit, UnitsAlone
 from das.tools.planning.optimizing import Optimum
-from das.tools.planning.units_alone import SampledPass, SampledUnit, UnitsAlone
 
 Ints = NDArray[np.int64]
 #: Which units of a level are sampled: the quantiles of their number of records.

@@ -23,7 +23,7 @@ from das.design.problem import MET, CertifiedAllocation, Problem
 from das.design.recursion import Recursion
 from das.design.target_set import AccuracyTarget, LossLimit, TargetSet, redundant
 from das.engine import Progress
-from das.engine.progress import SILENT
+from das.engine.tasks import SILENT
 from das.errors import UserError
 from das.model.plan import Plan
 from das.model.spelling import near

@@ -14,11 +14,11 @@ from functools import cache
 import numpy as np
 
 from das.errors import SpecError
-from das.model.publications import ADULTS, by_origin_and_race, by_race
 from das.model.query import Grouping
 from das.model.redistricting import CENRACE, PL94
 from das.model.schema import RACES, Attribute, Schema
 from das.model.tabulation import LabelledWhere, Tabulation, Where
+from das.model.universe import ADULTS, by_origin_and_race, by_race
 from das.publications.dhc.model.person_tables import (
     TableLines,
     by,
@@ -29,8 +29,8 @@ from das.publications.dhc.model.person_tables import (
 )
 from das.publications.dhc.model.persons import DHCP, HISPANIC, P12, RACE7, SEX, spans, years
 from das.tables import Table, published, table
+from das.tools.protection.published import TableSet
 from das.tools.protection.recoding import told_apart
-from das.tools.protection.table_set import TableSet
 
 # The tables of the published attack on the 2010 census: 34 tables of Summary File 1, by block and
 # by tract.

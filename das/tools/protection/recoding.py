@@ -13,7 +13,7 @@ from das.errors import SpecError
 from das.model.query import Grouping
 from das.model.schema import Attribute, Schema
 from das.tables import Table
-from das.tools.protection.table_set import TableSet
+from das.tools.protection.published import TableSet
 
 _RANGE = re.compile(r"\d+(-\d+)?")
 

@@ -18,7 +18,7 @@ from das.cli.kit.options import PATH, load_counts, warn
 from das.errors import InputError, UserError
 from das.files import atomic, packaged
 from das.files.atomic import write_json
-from das.files.provenance import privacy_of
+from das.files.messages import privacy_of
 from das.files.run.run_directory import RunDirectory, create_private, refuse_inside_release
 from das.model.budget import Neighbours
 from das.model.exact import exact

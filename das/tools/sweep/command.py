@@ -24,7 +24,7 @@ from das.cli.kit.shown import print_errors
 from das.engine.display import Live
 from das.errors import UserError
 from das.files import rows_csv
-from das.files.provenance import privacy_of
+from das.files.messages import privacy_of
 from das.files.run.run_directory import RunDirectory, release_of
 from das.model.error_rows import CoverageRow, TableRow
 from das.model.exact import exact

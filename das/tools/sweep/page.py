@@ -22,7 +22,7 @@ from das.model.not_private import Private
 from das.model.post_processing import METHODS
 from das.model.universe import kind_of
 from das.report.chart import Chart
-from das.report.figures import SERIES
+from das.report.facts import SERIES
 from das.report.panel import Look
 from das.report.template import render, upward
 

@@ -43,8 +43,7 @@ from das.register.file import RegisterLink
 from das.release.publications import publication, require
 from das.runs.makers import series_of
 from das.runs.pipeline import concluded
-from das.runs.protocol import DerivedOutputs, MeasuringRecord, RunContext, RunInput
-from das.runs.series import SeriesMaker
+from das.runs.protocol import DerivedOutputs, MeasuringRecord, RunContext, RunInput, SeriesMaker
 from das.spec import METHODS, Specification
 from das.stages import Stages
 from das.tools.sweep import page as sweep_csv
@@ -128,7 +127,7 @@ def sweep(
     """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times. The input
     is read once, and measured once for each budget and repeat. Budgets are for persons, in the
     currency of the configuration. For a publication whose budgets are multiples, they are multiples
-    (``das.runs.series.BudgetAxis``).
+    (``das.runs.protocol.BudgetAxis``).
 
     Each run has its folder under ``out/runs``, complete except for its pages. ``sweep.csv`` has all
     errors, and ``summary.csv`` their means and intervals over the repeats. ``paired.csv`` has the

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from das.estimate.areas.directions import Directions
 from das.estimate.areas.estimates import AreaEstimates, estimates, pieces, variances
-from das.estimate.contrasts import Contrasts
+from das.estimate.information import Contrasts
 from das.fold import Tiers
 from das.geography.invariants import exact_bounds
-from das.model.level_bounds import LevelBounds
+from das.model.constraint import LevelBounds
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine

@@ -27,14 +27,13 @@ from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
 from das.model.redistricting import PL94
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from das.noise import entropy
 from das.truth.measure import measure
 

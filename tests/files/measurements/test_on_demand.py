@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
 from das.files.measurements.nmf_reader import NmfReader
+from das.model.measurement import SparseMeasurement, SparseSource
 from das.model.redistricting import PL94
 from das.model.schema import Attribute, Schema
-from das.model.sparse_measurement import SparseMeasurement, SparseSource
 from das.model.spine import Spine
 from das.publications.dhc.files import on_demand
 from das.publications.dhc.files.on_demand import OnDemandReader, write

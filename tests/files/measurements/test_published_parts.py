@@ -19,8 +19,7 @@ from das.files.release import spine as spine_file
 from das.model.constraint import JointTotals
 from das.model.measured_spine import Cover
 from das.model.measurement import Measurement
-from das.model.redistricting import PL94
-from das.model.schemas import SCHEMAS
+from das.model.redistricting import PL94, SCHEMAS
 from das.model.spine import Spine
 from das.publications.published.files import outside as outside_totals
 from das.publications.published.files.codes import ROOT, tabulation, whole_levels

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files.readers import sf1_group_quarters
-from das.files.readers.pl94_records import Counts
-from das.files.readers.sf1_group_quarters import apportion, assign
+from das.files.readers import pl94_records
+from das.files.readers.pl94_records import Counts, apportion, assign
 from das.files.simulators import census_2010 as simulate_2010
 from das.model.histogram import Histogram
 from das.model.names import text as as_text
@@ -241,8 +240,8 @@ def test_the_positions_of_p42_are_as_published() -> None:
         )
     layout = pd.read_csv(path)
     segment = layout[layout["segment"] == 6].sort_values("position_1based")
-    assert len(segment) == len(sf1_group_quarters.COLUMNS) + 5
-    ours = dict(enumerate(sf1_group_quarters.COLUMNS, start=6))
+    assert len(segment) == len(pl94_records.COLUMNS) + 5
+    ours = dict(enumerate(pl94_records.COLUMNS, start=6))
     for position, name in zip(segment["position_1based"], segment["field"], strict=True):
         if name.startswith("P042"):
             assert ours[position] == name

@@ -15,8 +15,8 @@ from das.files.readers import area_list
 from das.files.release import areas as file
 from das.files.release import spine as cut
 from das.model.areas import Areas
+from das.model.measured_spine import Subtrees
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from tests.model.test_subtrees import trees
 
 

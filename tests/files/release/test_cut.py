@@ -13,8 +13,7 @@ from das.files.release import areas as areas_file
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine
 from das.files.release import spine as spine_file
-from das.model.measured_spine import MeasuredSpine
-from das.model.subtrees import Subtrees
+from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.release.opened import OpenedRelease, open_release
 from tests.worlds import Worlds
 

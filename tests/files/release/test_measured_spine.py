@@ -21,9 +21,8 @@ from das.errors import ReleaseError
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine as cut
 from das.model import tabulation
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from tests.model.test_measured_spine import spines
 from tests.model.test_subtrees import measured_over, trees
 

@@ -12,7 +12,7 @@ import pytest
 
 from das.accounting.document import NAME, SIGNATURE
 from das.errors import ReleaseError, UserError
-from das.files.release import signature
+from das.files.release import statement
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen")
 
@@ -41,27 +41,27 @@ def release(tmp_path: Path) -> Path:
 
 def test_a_reader_knows_who_signed(release: Path, tmp_path: Path) -> None:
     office, other = key(tmp_path, "office"), key(tmp_path, "other")
-    assert signature.check(release, None) == signature.ReleaseSignature(False)
+    assert statement.check(release, None) == statement.ReleaseSignature(False)
     with pytest.raises(ReleaseError, match="is not signed"):
-        signature.check(release, signers(tmp_path, "office"))
-    assert signature.sign(release, office) == release / SIGNATURE
-    assert signature.check(release, None) == signature.ReleaseSignature(True)
-    assert signature.check(
+        statement.check(release, signers(tmp_path, "office"))
+    assert statement.sign(release, office) == release / SIGNATURE
+    assert statement.check(release, None) == statement.ReleaseSignature(True)
+    assert statement.check(
         release, signers(tmp_path, "other", "office")
-    ) == signature.ReleaseSignature(True, "office@example.gov")
+    ) == statement.ReleaseSignature(True, "office@example.gov")
     with pytest.raises(ReleaseError, match="signed by nobody in"):
-        signature.check(release, signers(tmp_path, "other"))
+        statement.check(release, signers(tmp_path, "other"))
     with pytest.raises(UserError, match="this release is signed"):
-        signature.refuse_signed(release)
+        statement.refuse_signed(release)
     (release / SIGNATURE).unlink()
-    signature.sign(release, other)  # by the person who altered it
+    statement.sign(release, other)  # by the person who altered it
     with pytest.raises(ReleaseError, match="signed by nobody in"):
-        signature.check(release, signers(tmp_path, "office"))
+        statement.check(release, signers(tmp_path, "office"))
 
 
 def test_the_program_alone_checks_it(release: Path, tmp_path: Path) -> None:
     """What docs tell a reader to type."""
-    signature.sign(release, key(tmp_path, "office"))
+    statement.sign(release, key(tmp_path, "office"))
     allowed = signers(tmp_path, "office")
     command = [
         "ssh-keygen",
@@ -84,16 +84,16 @@ def test_a_statement_that_was_altered_or_a_signature_for_something_else(
     release: Path, tmp_path: Path
 ) -> None:
     office = key(tmp_path, "office")
-    signature.sign(release, office)
+    statement.sign(release, office)
     kept = (release / SIGNATURE).read_bytes()
     (release / NAME).write_text('{"digests": {"a": "b"}}\n')
     for listed in (None, signers(tmp_path, "office")):
         with pytest.raises(ReleaseError, match="this is no signature of"):
-            signature.check(release, listed)
+            statement.check(release, listed)
     (release / NAME).write_text('{"digests": {}}\n')
     (release / SIGNATURE).write_bytes(kept.replace(b"SIGNATURE", b"SIGNET"))
     with pytest.raises(ReleaseError, match="this is no signature of"):
-        signature.check(release, None)
+        statement.check(release, None)
     mail = subprocess.run(
         ["ssh-keygen", "-Y", "sign", "-q", "-f", str(office), "-n", "email"],
         input=(release / NAME).read_bytes(),
@@ -102,21 +102,21 @@ def test_a_statement_that_was_altered_or_a_signature_for_something_else(
     )
     (release / SIGNATURE).write_bytes(mail.stdout)
     with pytest.raises(ReleaseError, match="this is no signature of"):
-        signature.check(release, None)
+        statement.check(release, None)
 
 
 def test_what_cannot_sign_leaves_nothing(
     release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError, match="no such key"):
-        signature.sign(release, tmp_path / "none")
+        statement.sign(release, tmp_path / "none")
     (tmp_path / "text").write_text("no key")
     (tmp_path / "text").chmod(0o600)
     with pytest.raises(UserError, match="could not sign with it"):
-        signature.sign(release, tmp_path / "text")
+        statement.sign(release, tmp_path / "text")
     with pytest.raises(UserError, match="no such list of signers"):
-        signature.check(release, tmp_path / "none")
+        statement.check(release, tmp_path / "none")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="no program ssh-keygen"):
-        signature.sign(release, tmp_path / "text")
+        statement.sign(release, tmp_path / "text")
     assert [p.name for p in release.iterdir()] == [NAME]

@@ -18,8 +18,8 @@ from das.errors import ReleaseError
 from das.files import parquet
 from das.files.release import spine as cut
 from das.files.release import spine as spine_file
+from das.model.measured_spine import Subtrees
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from tests.model.test_subtrees import trees
 from tests.strategies import spines
 

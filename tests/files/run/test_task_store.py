@@ -202,7 +202,7 @@ HEAD = """
 import sys
 from pathlib import Path
 from das.engine.local import LocalEngine
-from das.engine.progress import Silent
+from das.engine.tasks import Silent
 from das.files.run.staged import perform
 from tests.engine.stages import linger, tasks
 if __name__ == "__main__":

@@ -272,10 +272,11 @@ def test_the_command_makes_folders_that_are_checked(tmp_path: Path, commands: Co
     out = tmp_path / "out"
     code, said, _ = run("detailed", "--out", out, "--states", "ri,pr", "--persons", "2000")
     assert (code, said.split()) == (0, [str(out / "parameters"), str(out / "data")])
-    code, said, err = commands.named("detailed")("check", out / "parameters", out / "data")
+    given = ("--data", out / "data", "--set", f"data.parameters={out / 'parameters'}")
+    code, said, err = commands.named("check")("detailed-dhc", *given)
     assert (code, err) == (0, "")
     assert "\n2,000 records of persons" in said
     code, _, err = run("detailed", "--out", out)
     assert (code, "is there already" in err) == (2, True)
     code, _, err = run("nation", "--out", tmp_path / "n", "--product", "persons")
-    assert (code, "--product: is of files, not of nation" in err) == (2, True)
+    assert (code, "--product: is of detailed, not of nation" in err) == (2, True)

@@ -23,8 +23,7 @@ from das.files.readers import pl94_2010
 from das.files.simulators.people import generator
 from das.model.histogram import Histogram
 from das.model.redistricting import PL94
-from das.publications.dhc.model.household_types import TYPES, HouseholdType
-from das.publications.dhc.model.households import DHCH
+from das.publications.dhc.model.households import DHCH, TYPES, HouseholdType
 from das.publications.dhc.model.persons import DHCP
 from das.publications.dhc.simulation import members as dhc_members
 from das.publications.dhc.simulation.members import compositions

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from das.cli import main
 from das.errors import InputError
 from das.files.readers import table
-from das.files.simulators import census_2010, nation
+from das.files.simulators import census_2010, census_2020
 from das.files.simulators.people import generator
 from das.model.histogram import Histogram
 from das.model.names import encoded
@@ -112,7 +112,7 @@ def given(
     if request.param == "pl94-2010":
         census_2010.write(folder, seed=3, states=2, persons=2500, sf1=True)
     else:
-        nation.write(folder, seed=3, share=0.002, states=["RI"])
+        census_2020.write(folder, seed=3, share=0.002, states=["RI"])
     return request.param, folder
 
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.files.readers import pl94_2020
-from das.files.simulators import census_2020, nation, totals
+from das.files.simulators import census_2020
+from das.files.simulators import header as totals
 from das.files.simulators.nation_people import draw_people, draw_state
 from das.files.simulators.people import generator
 from das.geography import optimized
@@ -84,8 +85,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     like Rhode Island.
     """
     out = tmp_path_factory.mktemp("nation")
-    nation.write(out, seed=5, share=0.02, states=["DC", "AZ"])
-    nation.write(out / "co", seed=5, share=0.05, states=["CO"])
+    census_2020.write(out, seed=5, share=0.02, states=["DC", "AZ"])
+    census_2020.write(out / "co", seed=5, share=0.05, states=["CO"])
     return out
 
 
@@ -304,19 +305,19 @@ def test_what_is_shared_out_keeps_total_and_limits(
 
 
 def test_a_state_depends_on_seed_and_share_alone_and_is_kept(tmp_path: Path) -> None:
-    two = nation.write(tmp_path / "two", seed=1, share=0.001, states=["VT", "DE"])
+    two = census_2020.write(tmp_path / "two", seed=1, share=0.001, states=["VT", "DE"])
     assert [p.name for p in two] == ["de2020.pl.zip", "vt2020.pl.zip"]
-    (one,) = nation.write(tmp_path / "one", seed=1, share=0.001, states=["VT"])
+    (one,) = census_2020.write(tmp_path / "one", seed=1, share=0.001, states=["VT"])
     assert one.read_bytes() == two[1].read_bytes()
-    (other,) = nation.write(tmp_path / "other", seed=2, share=0.001, states=["VT"])
+    (other,) = census_2020.write(tmp_path / "other", seed=2, share=0.001, states=["VT"])
     assert contents(other) != contents(one)
     before = [p.stat().st_mtime_ns for p in two]
-    more = nation.write(tmp_path / "two", seed=1, share=0.001, states=["VT", "DE", "DC"])
+    more = census_2020.write(tmp_path / "two", seed=1, share=0.001, states=["VT", "DE", "DC"])
     assert [p.stat().st_mtime_ns for p in two] == before
     assert [p.name for p in more] == ["de2020.pl.zip", "dc2020.pl.zip", "vt2020.pl.zip"]
     for others in ({"seed": 2, "share": 0.001}, {"seed": 1, "share": 0.002}):
         with pytest.raises(InputError, match=r"is another file \(SIMULATED"):
-            nation.write(tmp_path / "two", states=["VT"], **others)
+            census_2020.write(tmp_path / "two", states=["VT"], **others)
     assert [p.stat().st_mtime_ns for p in two] == before
 
 
@@ -328,7 +329,7 @@ def test_a_file_that_is_not_finished_is_not_there(
 
     monkeypatch.setattr(census_2020, "delimited", full)
     with pytest.raises(InputError, match="No space left"):
-        nation.write(tmp_path, seed=1, share=0.001, states=["VT"])
+        census_2020.write(tmp_path, seed=1, share=0.001, states=["VT"])
     assert not list(tmp_path.iterdir())
 
 
@@ -344,7 +345,7 @@ def test_a_file_that_is_not_finished_is_not_there(
 )
 def test_arguments_out_of_range_are_refused(wrong: dict, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
-        nation.write(tmp_path / "out", **({"seed": 1, "share": 0.001} | wrong))
+        census_2020.write(tmp_path / "out", **({"seed": 1, "share": 0.001} | wrong))
     assert not list(tmp_path.iterdir())
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.publications.dhc.model.household_types import TYPES
-from das.publications.dhc.model.households import DHCH
+from das.publications.dhc.model.households import DHCH, TYPES
 from das.publications.dhc.model.members import LEVEL, LinkedPersons, household_cells
 from das.publications.dhc.model.persons import DHCP
 

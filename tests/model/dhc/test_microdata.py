@@ -17,12 +17,10 @@ from das.files.microdata.writing import write
 from das.model.columns import MicrodataForm
 from das.model.histogram import Histogram
 from das.model.names import encoded
-from das.model.publications import Publication
 from das.model.schema import Schema
-from das.model.universe import PERSONS, RecordKind, Universe
+from das.model.universe import PERSONS, Publication, RecordKind, Universe
 from das.publications.dhc.model import publications
-from das.publications.dhc.model.household_types import TYPES, HouseholdType
-from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.households import DHCH, TENVACGQ, TYPES, HouseholdType
 from das.publications.dhc.model.microdata import household_form, person_form, unit_form
 from das.publications.dhc.model.persons import DHCP
 

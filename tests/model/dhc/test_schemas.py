@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from das.model.redistricting import CENRACE, PL94
+from das.model.redistricting import CENRACE, PL94, SCHEMAS
 from das.model.schema import Schema
-from das.model.schemas import SCHEMAS
 from das.publications.dhc.model import quarters
-from das.publications.dhc.model.household_types import COUPLES, TYPES, HouseholdType
-from das.publications.dhc.model.households import DHCH, TENVACGQ
+from das.publications.dhc.model.households import COUPLES, DHCH, TENVACGQ, TYPES, HouseholdType
 from das.publications.dhc.model.persons import DHCP, RELATIONSHIPS, years
 
 EVERY = [DHCP, DHCH, TENVACGQ]
@@ -62,7 +60,7 @@ def test_names_find_them_and_building_none_lists_them() -> None:
     assert SCHEMAS["dhch"] is DHCH
     assert SCHEMAS["tenvacgq"] is TENVACGQ
     code = (
-        "import sys; from das.model.schemas import SCHEMAS; list(SCHEMAS), len(SCHEMAS), 'dhcp' in"
+        "import sys; from das.model.redistricting import SCHEMAS; list(SCHEMAS), len(SCHEMAS), 'dhcp' in"
         " SCHEMAS; print([m for m in sys.modules if m.startswith('das.publications.dhc.model')])"
     )
     assert (

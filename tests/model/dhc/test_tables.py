@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.histogram import Histogram
-from das.model.redistricting import CENRACE
+from das.model.redistricting import CENRACE, SCHEMAS
 from das.model.schema import Schema
-from das.model.schemas import SCHEMAS
 from das.model.tabulation import Tabulation
-from das.publications.dhc.model.household_tables import household_tables, unit_tables
-from das.publications.dhc.model.person_tables import person_tables
+from das.publications.dhc.model.person_tables import household_tables, person_tables, unit_tables
 from das.tables import Table, table
 
 LINES = {

@@ -14,7 +14,7 @@ import numpy as np
 
 from das.accounting.statement import statement
 from das.engine.choice import EngineChoice
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.files import atomic, rows_csv
 from das.files.readers.source import source_of
 from das.files.run import run_directory

@@ -12,7 +12,7 @@ from das.errors import ReleaseError
 from das.files.release import statement
 from das.files.run.run_directory import read_text
 from das.model.ledger import Event
-from das.model.publications import FEATURES
+from das.model.universe import FEATURES
 from das.release.publications import PublicHalf, Recomputation, Rerun
 from das.release.seal import Wording
 from das.spec.parse import load, of_kind

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from das.tools.protection.published import LevelLines, ProtectedTables
+from das.tools.protection.published import LevelLines, ProtectedTables, TableSet
 from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.table_set import TableSet
 from das.tools.protection.truth.method import ProtectionMethod, exact_lines
 
 

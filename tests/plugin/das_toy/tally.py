@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
 from das.files.readers.source import source_of
 from das.model.confidential import Confidential

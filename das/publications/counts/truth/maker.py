@@ -4,7 +4,7 @@
                                 (truth ends here) |                                   -> evaluation
 
 A run is an upper tree (the upper tree) and any number of subtrees below it
-(:mod:`das.model.subtrees`), none where it is small: then everything is done here, in one piece, and
+(:mod:`das.model.measured_spine`), none where it is small: then everything is done here, in one piece, and
 else each stage is a task over some of the subtrees."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.engine.choice import EngineChoice
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.files import atomic, machine
 from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory, check_inputs
@@ -36,6 +36,7 @@ from das.release.opened import OpenedRelease, open_upper_tree
 from das.report.answers import AnswerKey, Shown
 from das.report.facts import facts
 from das.runs.protocol import (
+    BudgetAxis,
     DerivedOutputs,
     InputOutlook,
     MeasuringRecord,
@@ -43,7 +44,6 @@ from das.runs.protocol import (
     RunInput,
     performed_where_cut,
 )
-from das.runs.series import BudgetAxis
 from das.size import Held, Size, refuse_beyond, sizes
 from das.spec import RunSpec
 from das.spec.notes import redundant_by_trees
@@ -110,7 +110,7 @@ def _held(counts: Mapping[str, TrueHistograms]) -> dict[str, Held]:
 
 class CountsMaker:
     """One run (:class:`das.runs.protocol.Maker`), or one of many of the same input
-    (:class:`das.runs.series.SeriesMaker`)."""
+    (:class:`das.runs.protocol.SeriesMaker`)."""
 
     shares_noise = True
 

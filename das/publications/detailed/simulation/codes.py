@@ -21,9 +21,9 @@ import numpy as np
 
 from das.errors import InputError
 from das.files import atomic
+from das.files.simulators.header import StateTotals, share_out, totals
 from das.files.simulators.nation_people import draw_state
 from das.files.simulators.people import Floats, Ints, skewed, zipf
-from das.files.simulators.totals import StateTotals, share_out, totals
 from das.model.names import STATES, State
 from das.publications.detailed.files import config, geography, parameters
 from das.publications.detailed.model.iterations import REGIONS, GroupLevel

@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.engine.local import executor
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
 from das.files import atomic
 from das.files.delimited import DELIMITER
 from das.files.simulators.census_2010 import writing
+from das.files.simulators.header import share_out
 from das.files.simulators.people import generator
-from das.files.simulators.totals import share_out
 from das.model.names import State
 from das.publications.detailed.files import geography, parameters
 from das.publications.detailed.files.records import NULL, RACES

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from das.engine.choice import EngineChoice
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.errors import UserError
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
-from das.publications.detailed import page
+from das.publications.detailed import tables
 from das.publications.detailed.files import parameters as parameter_files
 from das.publications.detailed.release import open_groups
 from das.publications.detailed.spec import DetailedFolders
@@ -72,7 +72,7 @@ class DetailedMaker:
             work.progress.stage("tables", None)
             published = publish(opened)
         with work.stages.page("report", directory.page):
-            page.write(opened, privacy, published)
+            tables.write(opened, privacy, published)
         with work.stages("seal"):
             files = LedgerFile(directory.ledger).entries.files()
             seal(directory.release, privacy, self.spec.run.name, files)

@@ -14,14 +14,17 @@ from numpy.typing import NDArray
 
 from das.model.frozen import Closed, Frozen
 from das.model.histogram import Histogram
-from das.publications.dhc.model.household_types import ATTRIBUTE, COUPLES, LARGEST, TYPES
 from das.publications.dhc.model.households import (
+    ATTRIBUTE,
+    COUPLES,
     DHCH,
     HHAGE,
+    LARGEST,
     TENURE,
     TENURES,
     TENVACGQ,
     THREE,
+    TYPES,
     VACANCIES,
 )
 from das.publications.dhc.model.members import HEADS, LEVEL, OWN, PARENTS, PARTNERS

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
 from das.files import codes as texts
 from das.files.readers.rows import UTF_8, Bools, CodedRows, Ints, coded_rows, names
@@ -40,8 +40,15 @@ from das.model.records import Records
 from das.model.schema import Schema
 from das.model.source import Source
 from das.publications.dhc.model import quarters
-from das.publications.dhc.model.household_types import ATTRIBUTE
-from das.publications.dhc.model.households import DHCH, TENURE, TENURES, TENVACGQ, THREE, VACANCIES
+from das.publications.dhc.model.households import (
+    ATTRIBUTE,
+    DHCH,
+    TENURE,
+    TENURES,
+    TENVACGQ,
+    THREE,
+    VACANCIES,
+)
 from das.publications.dhc.model.members import (
     HEADS,
     LEVEL,

@@ -33,10 +33,9 @@ from das.errors import ReleaseError
 from das.files import atomic
 from das.files.measurements.nmf import ONE_PAGE, describe, geocodes_of, matrix, names_of, units_of
 from das.files.parquet import LOST, columns, marked, opened, readable, refuse_marked
-from das.model.measurement import published_variance
+from das.model.measurement import SparseMeasurement, not_measured, published_variance
 from das.model.not_private import Private
 from das.model.schema import Schema
-from das.model.sparse_measurement import SparseMeasurement, not_measured
 from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
@@ -132,7 +131,7 @@ def _encoded(tables: Sequence[pa.Table], coding: str, private: Private) -> bytes
 
 
 class OnDemandReader:
-    """A :class:`das.model.sparse_measurement.SparseSource` of one published directory. It
+    """A :class:`das.model.measurement.SparseSource` of one published directory. It
     repeats the answers that were drawn on demand. ``spine``: the measured one, or a
     ``subtree``'s own. The queries of one level are kept in memory. With ``private``, files
     marked as seeded are refused. With ``partly``, levels at which nothing is measured have no

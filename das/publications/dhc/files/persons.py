@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError, SpecError
 from das.files import codes as texts
 from das.files.readers.rows import CELL, COUNT, UTF_8

@@ -2,7 +2,7 @@
 order.
 
 A figure is a tabulation of one schema, so its errors are those of a published table
-(:mod:`das.truth.evaluation.tables`). Names, lines and their order are those of the Bureau's Detailed
+(:mod:`das.truth.evaluation`). Names, lines and their order are those of the Bureau's Detailed
 Summary Metrics of 2023-04-03. They are tables 1 to 5 and 7 to 15 of *Full DHC Use Cases*; 15, 16
 and 18 of *Updated BAP*; and 1 and 5.a of *Updated Use Cases*. What the Bureau measured itself is in
 :mod:`das.publications.dhc.model.figures`.
@@ -16,16 +16,18 @@ from typing import NamedTuple
 
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation, Where
-from das.publications.dhc.model.household_types import COUPLES, LARGEST, persons
 from das.publications.dhc.model.households import (
+    COUPLES,
     DHCH,
     HHAGE,
     HISP,
+    LARGEST,
     RACE,
     TENURE3,
     TENURE3_LABELS,
     TENVACGQ,
     VACANCIES,
+    persons,
 )
 from das.publications.dhc.model.person_tables import TableLines, by, by_age
 from das.publications.dhc.model.persons import DHCP, HISPANIC, RACE7, RELATIONSHIPS, SEX, spans

@@ -19,8 +19,15 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.frozen import Frozen
-from das.publications.dhc.model.household_types import ATTRIBUTE, COUPLES, LARGEST, TYPES
-from das.publications.dhc.model.households import DHCH, HHAGE, TENURE
+from das.publications.dhc.model.households import (
+    ATTRIBUTE,
+    COUPLES,
+    DHCH,
+    HHAGE,
+    LARGEST,
+    TENURE,
+    TYPES,
+)
 from das.publications.dhc.model.persons import DHCP, RACE7, RELATIONSHIPS
 
 Ints = NDArray[np.int64]

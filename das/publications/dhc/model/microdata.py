@@ -17,26 +17,24 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model.columns import SERIAL, CodedColumn, MicrodataForm
 from das.model.histogram import Histogram
-from das.model.publications import HEAD, TABULATION, WHERE_LIVING
 from das.model.schema import Schema
+from das.model.universe import HEAD, TABULATION, WHERE_LIVING
 from das.publications.dhc.model import quarters
-from das.publications.dhc.model.household_types import (
-    COUPLES,
-    HHTYPE,
-    RANGES,
-    TYPES,
-    HouseholdType,
-    persons,
-)
 from das.publications.dhc.model.households import (
+    COUPLES,
     DHCH,
     HHAGE,
+    HHTYPE,
     HISP,
     RACE,
+    RANGES,
     TENURE,
     TENURES,
     TENVACGQ,
+    TYPES,
     VACANCIES,
+    HouseholdType,
+    persons,
 )
 from das.publications.dhc.model.persons import DHCP, RELATIONSHIPS, SEX, ages
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from das.model.publications import Publication
+from das.model.universe import Publication
 from das.publications.dhc.model import microdata, strategy
-from das.publications.dhc.model.household_tables import household_tables, unit_tables
-from das.publications.dhc.model.person_tables import person_tables
+from das.publications.dhc.model.person_tables import household_tables, person_tables, unit_tables
 
 
 @cache

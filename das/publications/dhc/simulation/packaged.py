@@ -9,7 +9,7 @@ from pathlib import Path
 
 from das import spec
 from das.engine.choice import EngineChoice
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.files import packaged
 from das.files.run.run_directory import RunDirectory
 from das.publications.dhc.truth import simulated

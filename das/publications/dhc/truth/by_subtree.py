@@ -1,9 +1,9 @@
-"""A DHC run that is cut into an upper tree and subtrees (:mod:`das.model.subtrees`). It measures
+"""A DHC run that is cut into an upper tree and subtrees (:mod:`das.model.measured_spine`). It measures
 and estimates subtree by subtree, one universe after the other.
 
     ask (each subtree) -> upper tree -> subtrees (each subtree)
 
-``ask`` measures what lies below the upper tree's lowest units (:mod:`das.estimate.upward`). The
+``ask`` measures what lies below the upper tree's lowest units (:mod:`das.estimate.pooled`). The
 upper tree is estimated with that. Then each subtree is estimated from its units of the upper tree
 down to the lowest level, and writes its answers and its estimates. Estimation requests
 measurements, so these tasks see the truth, each only that of its subtree. An answer is a function
@@ -36,13 +36,13 @@ from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import perform
 from das.model.frozen import Closed
 from das.model.histogram import Histogram
+from das.model.measurement import RecordingSource
 from das.model.solution import Certificates
-from das.model.sparse_measurement import RecordingSource
 from das.publications.dhc.release import OpenedDhc, open_dhc
 from das.publications.dhc.spec import DhcUniverse
 from das.publications.dhc.truth.measuring import MeasuringDhc, answering, attempt_at, written
 from das.publications.dhc.truth.oracle import AnsweredPart, OnDemandMeasurement, Oracle, refused
-from das.release.work_files import Messages, WorkFiles, stage_tasks, subtrees_of
+from das.release.prior_document import Messages, WorkFiles, stage_tasks, subtrees_of
 from das.truth.by_subtree import unaltered
 from das.truth.prepared import over
 

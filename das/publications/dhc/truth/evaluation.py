@@ -22,8 +22,7 @@ from das.model.schema import Schema
 from das.publications.dhc.model import figures as official
 from das.publications.dhc.model.figures import FIGURES, SCHEMAS
 from das.tables import table
-from das.truth.evaluation.accuracy import Published, tally_queries
-from das.truth.evaluation.tables import Whole, tally_tables
+from das.truth.evaluation import Published, Whole, tally_queries, tally_tables
 
 #: Universe, level.
 TrueCounts = Mapping[str, Mapping[str, Confidential[Histogram]]]
@@ -38,7 +37,7 @@ def figures(
     """Rows of ``figures.csv``: every figure of the given universes, at each of the ``levels``, root
     first.
 
-    Measures are those of :mod:`das.truth.evaluation.tables`. The errors of the Bureau's run are added where
+    Measures are those of :mod:`das.truth.evaluation`. The errors of the Bureau's run are added where
     it states them: for states, counties and tracts of the whole nation, even if only some are
     counted here.
     """

@@ -20,7 +20,7 @@ import numpy as np
 
 from das.engine.choice import EngineChoice
 from das.engine.enclosed import end_waiting, refusals
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.errors import UserError
 from das.files import atomic
 from das.files.release import statement
@@ -41,6 +41,8 @@ from das.release.estimating import certificates_json
 from das.report.facts import facts
 from das.runs.protocol import (
     SMALL,
+    TIMES,
+    BudgetAxis,
     DerivedOutputs,
     InputOutlook,
     MeasuringRecord,
@@ -49,7 +51,6 @@ from das.runs.protocol import (
     one_folder,
     performed_where_cut,
 )
-from das.runs.series import TIMES, BudgetAxis
 from das.size import Size
 from das.stages import Stages
 from das.truth import files as truth_file
@@ -91,7 +92,7 @@ def worker_of_dhc(cells: int) -> float:
 
 class DhcMaker:
     """One run (:class:`das.runs.protocol.Maker`), or one of many of the same input
-    (:class:`das.runs.series.SeriesMaker`)."""
+    (:class:`das.runs.protocol.SeriesMaker`)."""
 
     shares_noise = False
 

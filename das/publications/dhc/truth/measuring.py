@@ -32,11 +32,10 @@ from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.frozen import Closed
 from das.model.histogram import Histogram
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, Subtrees
+from das.model.measurement import RecordingSource, SparseSource
 from das.model.not_private import marked
-from das.model.sparse_measurement import RecordingSource, SparseSource
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from das.noise import entropy
 from das.noise.samplers import SAMPLERS
 from das.publications.dhc.files import on_demand

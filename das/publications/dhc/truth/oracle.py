@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.engine.enclosed import EnclosedProcess, enclosed, pickled
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import PrivacyError, UserError
 from das.estimate.asking import EstimationJob, PartOutline, UpwardJob, of_message
 from das.estimate.outer import OuterProblem, RefinedEstimates
@@ -32,13 +32,13 @@ from das.model.frozen import Closed
 from das.model.histogram import Histogram, SparseAnswers
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
+from das.model.measurement import SparseSource, not_measured, places
 from das.model.plan import Plan
 from das.model.schema import Schema
-from das.model.sparse_measurement import SparseSource, not_measured, places
 from das.noise.coordinates import LIMIT, CoordinateNoise
 from das.noise.entropy import ChunkLabel, CipherBlocks, CoordinateLabel, Entropy
 from das.noise.samplers import SAMPLERS
-from das.release.work_files import Messages
+from das.release.prior_document import Messages
 from das.truth.measure import LevelMeasurements, check_fits, events
 
 
@@ -162,7 +162,7 @@ def paying(ledger: Ledger, universe: str, schema: Schema, tree: MeasuredSpine, p
 
 
 class OnDemandMeasurement(Closed):
-    """A :class:`das.model.sparse_measurement.SparseSource` over the truth of a universe, level by
+    """A :class:`das.model.measurement.SparseSource` over the truth of a universe, level by
     level. It has the key of the noise, so it stays in the process that may see the truth.
 
     ``pay`` is called with a level before its first answer (:func:`paying`; for a part of a tree,

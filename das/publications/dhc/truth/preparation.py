@@ -22,19 +22,18 @@ from das.files.readers.source import source_of
 from das.files.release import statement
 from das.files.run import run_directory
 from das.geography import optimized
-from das.geography.geocodes import NATIONAL, Geocodes
+from das.geography.tabulation import NATIONAL, Geocodes
 from das.model.areas import Areas
 from das.model.confidential import Confidential
 from das.model.frozen import Closed
 from das.model.histogram import Histogram
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.names import text
 from das.model.not_private import UNKNOWN
 from das.model.records import Blocks
 from das.model.redistricting import H1, PL94
 from das.model.source import Source
 from das.model.spine import Spine
-from das.model.subtrees import Subtrees
 from das.model.universe import HOUSING
 from das.model.universe import PERSONS as PEOPLE
 from das.publications.dhc.files import linked
@@ -58,7 +57,7 @@ from das.truth.prepared import lowest_histogram
 # the redistricting runs of 2020; that of units and households does not.
 #
 # *No bypass.* Each unit is measured with its own level's share, also an only child, whose
-# measurements count for its parent (:mod:`das.estimate.upward`). So every path costs what it costs on
+# measurements count for its parent (:mod:`das.estimate.pooled`). So every path costs what it costs on
 # the published tree, and the statement is the same.
 
 #: The code of a block outside of any area of a kind, where the rule knows the kind.

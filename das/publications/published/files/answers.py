@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from das.errors import InputError, ReleaseError
 from das.files import codes as texts
 from das.files.parquet import readable
+from das.model.measurement import not_measured, places
 from das.model.query import Query
-from das.model.sparse_measurement import not_measured, places
 from das.model.spine import Spine
 from das.publications.published.files.listing import (
     AGAIN,
@@ -47,7 +47,7 @@ _KEPT = 1 << 23
 
 
 class PublishedAnswers:
-    """A :class:`das.model.sparse_measurement.SparseSource` of the published files of some
+    """A :class:`das.model.measurement.SparseSource` of the published files of some
     ``levels``, over their tree. A unit without a row of a query has an infinite variance.
 
     Raises :class:`ReleaseError` for lists that are not as long as their query has answers, or not

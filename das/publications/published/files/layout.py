@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.document import FORMAT, ForeignLine, ForeignStatement, Invariant, Variance
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError, UserError
 from das.files import atomic
 from das.files.measurements import nmf

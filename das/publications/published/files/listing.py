@@ -23,8 +23,8 @@ from das.files import codes as texts
 from das.files.parquet import DAMAGE, is_marked
 from das.model.names import Codes, encoded
 from das.model.query import Query
+from das.model.redistricting import SCHEMAS
 from das.model.schema import Schema
-from das.model.schemas import SCHEMAS
 
 Ints = NDArray[np.int64]
 

@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.errors import InputError, UserError
 from das.files.measurements import nmf_reader
 from das.files.measurements.nmf_reader import MarginRow, NmfReader
 from das.model.measured_spine import MeasuredSpine
 from das.model.names import Codes
 from das.model.not_private import UNSTATED, Private
-from das.model.schemas import SCHEMAS
+from das.model.redistricting import SCHEMAS
 from das.model.spine import Spine
 from das.publications.dhc.model.persons import DHCP
 from das.publications.dhc.model.strategy import MarginOfQuery, finest

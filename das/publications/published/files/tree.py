@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.errors import InputError, ReleaseError
 from das.files import codes as texts
 from das.model.measurement import Measurement

@@ -23,8 +23,7 @@ from das.model.names import text
 from das.model.source import Source
 from das.publications.dhc.files import linked
 from das.publications.dhc.files.linked import LinkedTables, linked_household
-from das.publications.dhc.model.household_types import ATTRIBUTE, COUPLES, TYPES
-from das.publications.dhc.model.households import DHCH, SEX, TENURE
+from das.publications.dhc.model.households import ATTRIBUTE, COUPLES, DHCH, SEX, TENURE, TYPES
 from das.publications.dhc.model.microdata import hht, hht2
 from das.publications.dhc.model.persons import DHCP, RELATIONSHIPS
 from das.publications.sdhc.files.columns import AREAS, LAYOUTS, CsvLines, Values, read, refuse

@@ -2,7 +2,7 @@ r"""The answers of every region, from records: one pass over the persons for eac
 
 PHSafe filters the persons of each table, and then keeps tau of those in each address. The tight
 mode truncates once, for all tables. It keeps at most tau persons of an address, and limits the
-children among them. So two tables agree where they count the same persons (:mod:`das.publications.sdhc.estimation`). The
+children among them. So two tables agree where they count the same persons (:mod:`das.publications.sdhc.least_squares`). The
 persons left out are counted by age (``excess``), and so are children (``excess_children``). With
 the relation *person*, ``PH1_num`` for all races counts everybody.
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from das.engine.choice import LOCAL, EngineChoice
-from das.engine.progress import Progress
+from das.engine.tasks import Progress
 from das.files import atomic
 from das.files.csv_text import write_rows
 from das.files.run.run_directory import RunDirectory
@@ -23,8 +23,8 @@ from das.model.not_private import marked_rows
 from das.publications.sdhc import modelled, tables
 from das.publications.sdhc.model.published import CellEstimate, PublishedCell, published
 from das.publications.sdhc.model.tables import AREA, GROUPS, LEFT_OUT, PHSAFE, STATE, USA, column
+from das.publications.sdhc.page import OpenedSdhc, open_sdhc, resolved
 from das.publications.sdhc.public import publish
-from das.publications.sdhc.release import OpenedSdhc, open_sdhc, resolved
 from das.publications.sdhc.spec import SdhcSpec
 from das.publications.sdhc.truth.run import Ints, begin, check_same, everybody, measure, numbers
 from das.runs.protocol import (

@@ -13,7 +13,7 @@ from das.cli.kit.options import OUT, PATH, quiet_option, warn
 from das.engine.choice import cores
 from das.engine.display import Live
 from das.errors import UserError
-from das.files.provenance import privacy_of
+from das.files.messages import privacy_of
 from das.files.run.run_directory import refuse_inside_release
 from das.model.not_private import Private, marked
 from das.tools.protection.attack import AttackOptions

@@ -23,13 +23,15 @@ from das.tools.protection.attack.propagation import (
     Propagated,
     ReducedProgram,
     UnitLines,
+    farthest,
     largest,
+    least_of_class,
     propagated,
     reduced,
+    variability,
 )
 from das.tools.protection.attack.result import AttackOptions, AttackStatus
 from das.tools.protection.attack.unit import UnitGuess
-from das.tools.protection.attack.variability import farthest, least_of_class, variability
 from das.tools.protection.published import UNBOUNDED, WITHHELD
 
 Ints = NDArray[np.int64]

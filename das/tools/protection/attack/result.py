@@ -15,7 +15,7 @@ from das.errors import InputError, UserError
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.schema import Schema
-from das.tools.protection.table_set import LineMatrix
+from das.tools.protection.published import LineMatrix
 
 
 class AttackStatus(IntEnum):

@@ -17,9 +17,9 @@ from das.tools.protection.attack.propagation import (
     UnitLines,
     propagated,
     reduced,
+    variability,
 )
 from das.tools.protection.attack.result import AttackLines, AttackOptions, AttackStatus
-from das.tools.protection.attack.variability import variability
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

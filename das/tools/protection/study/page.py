@@ -12,9 +12,8 @@ from markupsafe import Markup
 
 from das.model.frozen import Closed
 from das.model.names import level_words
-from das.report.axis import plain
 from das.report.chart import Chart
-from das.report.panel import Look, Panel, Words, short, width_of
+from das.report.panel import Look, Panel, Words, plain, short, width_of
 from das.report.template import render
 
 # The lines of ``results.csv`` and ``summary.csv`` of a study of protection methods.

@@ -31,13 +31,21 @@ from das.files.run.run_directory import (
 from das.model.frozen import Closed
 from das.model.histogram import Histogram
 from das.model.spine import Spine
-from das.tools.protection.errors import UsesAtLevels
 from das.tools.protection.study.page import FrontierMean, FrontierRow, StudyFacts, frontier_page
 from das.tools.protection.study_records import StudyRecords
 from das.tools.protection.truth import study_input
-from das.tools.protection.truth.results import SampledRatio, means, ratios, rows
-from das.tools.protection.truth.scoring import GroupScores, measured, part, part_of
+from das.tools.protection.truth.results import (
+    GroupScores,
+    SampledRatio,
+    means,
+    measured,
+    part,
+    part_of,
+    ratios,
+    rows,
+)
 from das.tools.protection.truth.study import FrontierPoint, ResolvedStudy, TopDown, resolved_study
+from das.tools.protection.uses import UsesAtLevels
 
 # The tasks of a study: protect the records by a setting, and attack what is published of a group of
 # sampled places. Each goes from files to files of the study's folder, which is confidential, so that

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
+from das.errors import SpecError
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.spine import Spine
-from das.tools.protection.published import LevelLines, ProtectedTables
+from das.tools.protection.published import LevelLines, ProtectedTables, TableSet
 from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.table_set import TableSet
 
 
 class Guarantee(Enum):
@@ -88,3 +91,30 @@ def exact_lines(lowest: Histogram, spine: Spine, tables: TableSet) -> dict[str, 
     return {
         level: LevelLines.exact(tables.lines(level).counts(every[level])) for level in tables.tables
     }
+
+
+# A method from a file of yours: ``path.py:Class``, the class of a :class:`ProtectionMethod`.
+
+
+def own_method(spelled: str, folder: Path, where: str) -> type[ProtectionMethod]:
+    """The class that ``file.py:Class`` names; the file is looked for in ``folder``, and run. Raises
+    :class:`SpecError` where there is none."""
+    file, _, name = spelled.rpartition(":")
+    path = folder / file
+    module_name = f"das_own_method_{path.stem}"
+    found = spec_from_file_location(module_name, path) if path.is_file() else None
+    if found is None or found.loader is None:
+        raise SpecError(
+            f"there is no file {path}", where=where, remedy="write file.py:Class, with its path"
+        )
+    module = module_from_spec(found)
+    sys.modules[module_name] = module  # a dataclass looks its module up
+    found.loader.exec_module(module)
+    kind = getattr(module, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, ProtectionMethod)):
+        raise SpecError(
+            f"{path.name} has no method {name!r}",
+            where=where,
+            remedy="name a class below das.tools.protection.truth.method.ProtectionMethod",
+        )
+    return kind

@@ -30,8 +30,7 @@ from das.spec.settings import built
 from das.tools.protection.attack import AttackOptions
 from das.tools.protection.census_tables import DHC as WITHOUT_RELATIONSHIPS
 from das.tools.protection.census_tables import joined_set, named_set, own_set, schema_of
-from das.tools.protection.errors import AREAS, UsesAtLevels
-from das.tools.protection.published import ProtectedTables
+from das.tools.protection.published import ProtectedTables, TableSet
 from das.tools.protection.study import files
 from das.tools.protection.study.spec import (
     OWN,
@@ -42,11 +41,9 @@ from das.tools.protection.study.spec import (
     study_of,
 )
 from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.table_set import TableSet
 from das.tools.protection.truth import registry
-from das.tools.protection.truth.method import Guarantee, ProtectionMethod, exact_lines
-from das.tools.protection.truth.own_method import own_method
-from das.tools.protection.uses import TableUse
+from das.tools.protection.truth.method import Guarantee, ProtectionMethod, exact_lines, own_method
+from das.tools.protection.uses import AREAS, TableUse, UsesAtLevels
 
 
 class StudyMethods(Mapping[str, type[ProtectionMethod]]):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.engine.progress import SILENT, Progress
+from das.engine.tasks import SILENT, Progress
 from das.errors import InputError, SpecError
 from das.files import messages
 from das.geography import tabulation

@@ -37,7 +37,7 @@ from das.model.plan import Plan
 from das.model.query import Query
 from das.model.schema import Schema
 from das.risk import joint, one_level
-from das.risk.noise import Floats, evidence, log_odds
+from das.risk.recursion import Floats, evidence, log_odds
 
 REASON = (
     "the unique persons of a run are the targets whose risk is measured, for confidential/ only"

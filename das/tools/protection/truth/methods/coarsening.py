@@ -24,9 +24,8 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
-from das.tools.protection.published import ProtectedTables, withheld
+from das.tools.protection.published import LineMatrix, ProtectedTables, TableSet, withheld
 from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.table_set import LineMatrix, TableSet
 from das.tools.protection.truth.method import ProtectionMethod, exact_lines
 
 

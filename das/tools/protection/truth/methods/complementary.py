@@ -37,8 +37,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from das.errors import InfeasibleError, SolverError
 from das.model.frozen import Frozen
-from das.tools.protection.published import UNBOUNDED, LevelLines
-from das.tools.protection.table_set import LineMatrix
+from das.tools.protection.published import UNBOUNDED, LevelLines, LineMatrix
 from das.tools.protection.truth.methods.unit_lines import DistinctLines
 
 # Witnesses that a hidden row can have another count: histograms with all that is shown.

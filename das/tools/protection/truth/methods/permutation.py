@@ -35,9 +35,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from das.errors import SpecError
-from das.tools.protection.published import ProtectedTables
+from das.tools.protection.published import ProtectedTables, TableSet
 from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.table_set import TableSet
 from das.tools.protection.truth.method import Guarantee, ProtectionMethod, exact_lines, generator
 from das.tools.protection.truth.methods.swapping import KINDS, SwapUnits
 

@@ -32,9 +32,14 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
 from das.errors import SpecError
-from das.tools.protection.published import UNBOUNDED, LevelLines, ProtectedTables
+from das.tools.protection.published import (
+    UNBOUNDED,
+    LevelLines,
+    LineMatrix,
+    ProtectedTables,
+    TableSet,
+)
 from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.table_set import LineMatrix, TableSet
 from das.tools.protection.truth.method import ProtectionMethod, exact_lines
 from das.tools.protection.truth.methods.cell_key import cell_keys, uniform
 from das.tools.protection.truth.methods.unit_lines import DistinctLines

@@ -36,11 +36,12 @@ from das.tools.protection.published import (
     UNBOUNDED,
     WITHHELD,
     LevelLines,
+    LineMatrix,
     ProtectedTables,
+    TableSet,
     withheld,
 )
 from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.table_set import LineMatrix, TableSet
 from das.tools.protection.truth.method import ProtectionMethod, exact_lines
 from das.tools.protection.truth.methods.complementary import Protection, cheapest, enough
 from das.tools.protection.truth.methods.unit_lines import (

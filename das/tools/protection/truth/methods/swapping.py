@@ -31,9 +31,8 @@ from scipy.spatial import KDTree
 from das.errors import InputError, SpecError
 from das.model.frozen import Frozen
 from das.model.spine import Spine
-from das.tools.protection.published import ProtectedTables
+from das.tools.protection.published import ProtectedTables, TableSet
 from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
-from das.tools.protection.table_set import TableSet
 from das.tools.protection.truth.method import ProtectionMethod, exact_lines, generator
 
 # Partners of swapped households nearby: one of the five nearest elsewhere with the same key.

@@ -17,7 +17,7 @@ from scipy import sparse
 from das.errors import InputError
 from das.model.frozen import Frozen
 from das.model.spine import Spine
-from das.tools.protection.table_set import LineMatrix, TableSet
+from das.tools.protection.published import LineMatrix, TableSet
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from das.engine import Progress
 from das.engine.display import Live
 from das.errors import ReleaseError, UserError
 from das.files import atomic
-from das.files.provenance import privacy_of
+from das.files.messages import privacy_of
 from das.files.release import statement
 from das.files.run.run_directory import RunDirectory, refuse_full
 from das.files.run.store_sync import AT_ONCE, StoreSync

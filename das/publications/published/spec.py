@@ -49,7 +49,7 @@ class PublishedDhcSpec(Specification):
     """What follows measurements of the DHC's persons that somebody else published."""
 
     title: ClassVar[str] = "the DHC's persons, measured by another publisher"
-    public: ClassVar[str] = "das.publications.published.public_dhc:PublicPublishedDhc"
+    public: ClassVar[str] = "das.publications.published.public:PublicPublishedDhc"
     remedy: ClassVar[str] = (
         "there is nothing to measure by it: what follows measurement is das estimate --from"
     )

@@ -1,1 +1,0 @@
-"""The ages of places: pyramids, single years and median ages, with intervals."""

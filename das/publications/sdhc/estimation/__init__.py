@@ -1,1 +1,0 @@
-"""Estimates of the S-DHC from noisy answers: arrays in, arrays out."""

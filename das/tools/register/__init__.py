@@ -1,1 +1,0 @@
-"""The command and the page of the register of an office."""

@@ -1,1 +1,0 @@
-"""Copies of finished runs in S3 and other stores."""

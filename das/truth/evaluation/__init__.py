@@ -1,1 +1,0 @@
-"""Errors of published numbers, counted against the truth."""
