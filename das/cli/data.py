@@ -117,7 +117,7 @@ def simulate(what: str, out: Path, seed: int, as_json: bool, quiet: bool, **give
     nation: 51 states in the true format of 2020, with 8.1 million blocks and the public totals of
     states and counties.
 
-    detailed: the folders of parameters and of records that `das detailed` takes.
+    detailed: the folders of parameters and of records that `das run detailed-dhc` takes.
 
     dhc: linked persons, households and units for the DHC, with the exact counts of given
     redistricting files. They are as confidential as those files, so only you can read them."""
