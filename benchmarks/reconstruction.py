@@ -27,6 +27,14 @@ from scipy.optimize import lsq_linear
 
 from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data, timed
 from benchmarks.peers import PeerUnavailable, ask, environment
+from benchmarks.table_attack import (
+    attacked,
+    count_at,
+    guess,
+    most_often_right,
+    published_by,
+    variance,
+)
 from das import spec as specification
 from das.engine import Silent
 from das.model.confidential import Confidential
@@ -36,8 +44,6 @@ from das.model.spine import Spine
 from das.release.opened import open_release
 from das.runs import pipeline
 from das.stages import Stages
-from das.tools.risk.table_attack import count_at, guess
-from das.tools.risk.truth.attacking import attacked, most_often_right, published_by, variance
 from das.truth.preparation import Prepared, prepare
 from studies.jason import box_least_squares
 from studies.jason import experiments as jason

@@ -167,7 +167,7 @@ def test_every_command_is_in_the_reference() -> None:
             r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", reference.commands(), re.MULTILINE | re.DOTALL
         )
     )
-    assert {"das run", "das risk attack", "das data list"} <= set(sections)
+    assert {"das run", "das risk reconstruct", "das data list"} <= set(sections)
     for name, command in reference.walk(main, "das"):
         for option in (o for p in command.params for o in p.opts if o.startswith("--")):
             assert f"`{option}`" in sections[name]

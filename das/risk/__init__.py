@@ -2,8 +2,7 @@
 
 One count: :mod:`das.risk.one_level`. The same bit in several counts: :mod:`das.risk.joint`. The
 levels above: :mod:`das.risk.hierarchy`, on the exact sums of :mod:`das.risk.recursion`. The unique
-persons of a run: :mod:`das.tools.risk.truth.exposure`. Everybody's record from the published tables:
-:mod:`das.tools.risk.table_attack`."""
+persons of a run: :mod:`das.tools.risk.truth.exposure`."""
 
 from das.risk.decisions import Decisions, Truth, decision_map, decisions
 from das.risk.hierarchy import hierarchical_posterior, levels_posterior, upper_posterior

@@ -126,7 +126,6 @@ COMMANDS: dict[str, list[str]] = {
     "evaluate": [],
     "compare": [],
     "risk report": [],
-    "risk attack": [],
     "nmf summary": [],
     "nmf verify": [],
     "nmf show": ["--level", "Block_Group", "--query", "total"],

@@ -91,7 +91,6 @@ CALLS = {
     "nmf show": ["RUN", "--level", "State", "--query", "total"],
     "nmf verify": ["RUN"],
     "risk report": ["RUN"],
-    "risk attack": ["RUN"],
 }
 MORE = (
     ("account show", ["RUN"]),
@@ -209,7 +208,6 @@ def assert_file(path: Path) -> None:
 def test_every_file_says_it(das: Das, folder: Path) -> None:
     das("seeded", "compare", ["RUN"])
     das("seeded", "risk report", ["RUN"])
-    das("seeded", "risk attack", ["RUN"])
     files = [p for p in (folder / "run-seeded").rglob("*") if p.is_file()]
     assert {p.suffix for p in files} == {".parquet", ".csv", ".json", ".jsonl", ".html", ".toml"}
     assert unmarked(folder / "run-seeded") == []

@@ -36,7 +36,6 @@ HOLD_THE_TRUTH = (
     "evaluate/comparison.py",
     "evaluate/errors.py",
     "evaluate/impossible.py",
-    "tools/risk/figure.py",
     "tools/risk/truth/exposure.py",
     "publications/counts/report.py",
     "truth/prepared.py",

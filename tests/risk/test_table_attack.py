@@ -4,8 +4,6 @@ the guarantee.
 
 from __future__ import annotations
 
-import json
-import stat
 from collections import Counter
 from itertools import combinations_with_replacement, product
 from pathlib import Path
@@ -16,29 +14,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import betabinom, norm
 
+from benchmarks.table_attack import (
+    ALIKE,
+    LEAST,
+    SHRINK,
+    AttackReport,
+    GuessedRecords,
+    Tables,
+    attacked,
+    determines,
+    guess,
+    most_often_right,
+    read,
+    score,
+)
 from das import tables
-from das.cli import main
-from das.errors import InputError
+from das.errors import InputError, ReleaseError
 from das.files.run import tallies
 from das.model.budget import Neighbours
 from das.model.histogram import Histogram
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
-from das.model.not_private import CELL, COLUMN, marked
 from das.model.redistricting import E2E_1940, PL94
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
-from das.tools.risk.figure import Report, score
-from das.tools.risk.table_attack import (
-    ALIKE,
-    LEAST,
-    SHRINK,
-    GuessedRecords,
-    Tables,
-    determines,
-    guess,
-    read,
-)
-from das.tools.risk.truth.attacking import attacked, most_often_right
 from tests.worlds import Worlds
 
 GAUSS, BOUNDED = DISCRETE_GAUSSIAN, Neighbours.BOUNDED
@@ -313,12 +311,6 @@ def test_pure_differential_privacy_bounds_both_odds() -> None:
 # ----------------------------------------------------------------------------------------------
 
 
-def _das(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as end:
-        main([str(a) for a in arguments])
-    return int(end.value.code or 0)
-
-
 #: The second is beyond what exact accounting is for (das.accounting.profile.MOST_RHO): at a
 #: thousand it takes most of a minute.
 BUDGETS = ("293764/114921", "1000000")
@@ -337,11 +329,13 @@ def runs(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.fixture(scope="module")
-def reports(runs: dict[str, Path]) -> dict[str, Report]:
+def reports(runs: dict[str, Path]) -> dict[str, AttackReport]:
     return {rho: attacked(run) for rho, run in runs.items()}
 
 
-def test_with_hardly_any_noise_nearly_everybody_is_recovered(reports: dict[str, Report]) -> None:
+def test_with_hardly_any_noise_nearly_everybody_is_recovered(
+    reports: dict[str, AttackReport],
+) -> None:
     report = reports[BUDGETS[1]]
     assert report.attack.agreement > 0.99
     assert report.attack.uniques_found > 0.97
@@ -351,7 +345,7 @@ def test_with_hardly_any_noise_nearly_everybody_is_recovered(reports: dict[str, 
 
 
 def test_at_the_production_budget_no_more_than_the_baseline_and_what_the_guarantee_allows(
-    reports: dict[str, Report],
+    reports: dict[str, AttackReport],
 ) -> None:
     report = reports["293764/114921"]
     attack, base = report.attack, report.baseline
@@ -370,7 +364,7 @@ def test_at_the_production_budget_no_more_than_the_baseline_and_what_the_guarant
 
 
 def test_tables_at_face_value_agree_as_the_evaluation_says(
-    runs: dict[str, Path], reports: dict[str, Report]
+    runs: dict[str, Path], reports: dict[str, AttackReport]
 ) -> None:
     """1 - L1/2N of the traits by block is an upper bound of the agreement of whole records, reached
     where no block mixes dwellings."""
@@ -386,49 +380,13 @@ def test_tables_at_face_value_agree_as_the_evaluation_says(
         assert tvd - 0.01 < reports[rho].face_value.agreement <= tvd + 1e-9
 
 
-def test_the_command_writes_into_the_confidential_part(
-    runs: dict[str, Path],
-    reports: dict[str, Report],
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        "das.tools.risk.command.attacked",
-        {run: reports[rho] for rho, run in runs.items()}.__getitem__,
-    )
-    both = list(runs.values())
-    assert _das("risk", "attack", *both, "--figure", tmp_path / "a.svg", "--json") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert [r["budget"] for r in said] == list(BUDGETS)
-    for run, report in zip(both, said, strict=True):
-        assert report[COLUMN] == CELL  # the runs are seeded
-        plain = {k: v for k, v in report.items() if k != COLUMN}
-        assert json.loads((run / "confidential" / "risk" / "attack.json").read_text()) == marked(
-            plain, False
-        )
-        assert stat.S_IMODE((run / "confidential").stat().st_mode) == 0o700
-    assert "<svg" in (tmp_path / "a.svg").read_text()
-    assert stat.S_IMODE((tmp_path / "a.svg").stat().st_mode) == 0o600
-
-
-def test_what_cannot_be_attacked_is_refused(
-    runs: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_tables_that_are_not_those_of_the_release_are_refused(runs: dict[str, Path]) -> None:
     run = runs[BUDGETS[1]]
-    assert _das("risk", "attack", run, "--figure", tmp_path / "a.gif") == 2
-    assert (
-        _das("risk", "attack", run, "--figure", run / "release" / "a.svg") == 2
-    )  # it tells of the truth
-    assert not (run / "release" / "a.svg").exists()
-    assert "a.gif" in capsys.readouterr().err
-    assert _das("risk", "attack", tmp_path / "none") == 2
-    assert "none" in capsys.readouterr().err
     table = run / "release" / "tables" / "P4_Block.csv"
     text = table.read_text()
     try:
         table.write_text("\n".join(text.splitlines()[:-1]) + "\n")
-        assert _das("risk", "attack", run) == 2
-        assert "P4_Block.csv" in capsys.readouterr().err
+        with pytest.raises(ReleaseError, match="other units"):
+            attacked(run)
     finally:
         table.write_text(text)

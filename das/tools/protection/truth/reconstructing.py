@@ -364,8 +364,7 @@ def score_rows(scores: ReidentificationScores) -> Iterator[Mapping[str, object]]
 # The published records of a release taken at face value, and compared with the truth.
 #
 # A release by noise publishes records, or tables that are those of records. The attack of the
-# Census Bureau on it takes them as everybody's record. An intruder who uses the noise knows more
-# (:mod:`das.tools.risk.table_attack`).
+# Census Bureau on it takes them as everybody's record.
 
 #: Attributes that an intruder wants to know, where a release has them.
 _SENSITIVE = ("hispanic", "cenrace", "race")
