@@ -1,6 +1,7 @@
 """What installed packages add: publications, readers of records, protection methods and commands.
 
-A package declares each as an entry point, and so does this one, in its ``pyproject.toml``. A value
+A package declares each as an entry point, and so does this one, in its ``pyproject.toml``. What a
+clone declares is read from that file, so that it holds for its code also after ``git pull``. A value
 is loaded when its name is asked for. It names its other parts, such as the half of a publication
 that sees the truth, as ``"module:Name"``; :meth:`Plugins.load_part` loads these on request."""
 
@@ -10,14 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 from das.errors import PluginError
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+#: The name of this package where packages are found.
+DISTRIBUTION = "topdown-das"
+
+#: Of a clone of this package: its declarations beside its code.
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 Plugin = TypeVar("Plugin")
+
+
+class Declaration(NamedTuple):
+    """Where a plugin is, ``"module:Name"``, and the ``package`` that says so, with its version."""
+
+    value: str
+    package: str
 
 
 class Plugins(Mapping[str, Plugin]):
@@ -45,47 +57,42 @@ class Plugins(Mapping[str, Plugin]):
 
     def __getitem__(self, name: str) -> Plugin:
         value = self._declared[name][0].value
-        found: Any = self._load(name, value)
-        is_class = isinstance(found, type) and issubclass(found, self._kind)
-        if not (is_class if self._classes else isinstance(found, self._kind)):
+        plugin: Any = self._load(name, value)
+        is_class = isinstance(plugin, type) and issubclass(plugin, self._kind)
+        if not (is_class if self._classes else isinstance(plugin, self._kind)):
             wanted = f"{self._kind.__module__}.{self._kind.__qualname__}"
             raise PluginError(
-                f"the {self.noun} {name!r} of {self._packages(name)[0]} is no"
+                f"the {self.noun} {name!r} of {self._declared[name][0].package} is no"
                 f" {'class below' if self._classes else 'value of'} {wanted}",
                 where=value,
                 remedy="its author must name one in the package's pyproject.toml",
             )
-        return found
+        return plugin
 
     def load_part(self, name: str, which: str) -> Any:
         """What the attribute ``which`` of the plugin ``name`` names."""
         plugin = self[name]
         if not (value := getattr(plugin, which, None)):
             raise PluginError(
-                f"the {self.noun} {name!r} of {self._packages(name)[0]} has no {which!r}",
+                f"the {self.noun} {name!r} of {self._declared[name][0].package} has no {which!r}",
                 where=self._declared[name][0].value,
                 remedy='its author must add one, such as "module:Name"',
             )
         return self._load(name, value)
 
     @property
-    def _declared(self) -> Mapping[str, Sequence[EntryPoint]]:
-        found = _entry_points().get(self.group, {})
-        if lacking := [name for name in self.first if name not in found]:
+    def _declared(self) -> Mapping[str, Sequence[Declaration]]:
+        declared = _declarations().get(self.group, {})
+        if lacking := [name for name in self.first if name not in declared]:
             raise PluginError(
                 "das is not installed in this environment, or its installation is older than its"
                 f" {self.noun} {lacking[0]!r}",
                 remedy="install it; in the folder of a clone: pip install -e .",
             )
-        return found
-
-    def _packages(self, name: str) -> list[str]:
-        """Who declares it."""
-        of = [entry.dist for entry in self._declared[name]]
-        return [f"{d.name} {d.version}" if d else "an unnamed package" for d in of]
+        return declared
 
     def _load(self, name: str, value: str) -> Any:
-        packages = self._packages(name)
+        packages = [declaration.package for declaration in self._declared[name]]
         if len(packages) > 1:
             raise PluginError(
                 f"{' and '.join(sorted(packages))} both declare the {self.noun} {name!r}",
@@ -110,17 +117,35 @@ class Plugins(Mapping[str, Plugin]):
 
 
 @cache
-def _entry_points() -> Mapping[str, Mapping[str, Sequence[EntryPoint]]]:
-    """By group and name, the entry points of all installed packages in groups of ours."""
-    from importlib.metadata import entry_points  # it takes longer to load than click
+def _declarations() -> Mapping[str, Mapping[str, Sequence[Declaration]]]:
+    """By group and name, what all installed packages declare in groups of ours, and a clone."""
+    from importlib.metadata import Distribution, entry_points  # it takes longer to load than click
 
+    out: dict[str, dict[str, list[Declaration]]] = {}
+    clone, packages = _clone(), dict[Distribution | None, str]()
+    for group, names in clone.items():
+        out[group] = {name: [Declaration(value, DISTRIBUTION)] for name, value in names.items()}
     found = entry_points()
-    out: dict[str, dict[str, list[EntryPoint]]] = {}
-    for group in found.groups:
-        if group.startswith("das."):
-            for entry in found.select(group=group):
-                out.setdefault(group, {}).setdefault(entry.name, []).append(entry)
+    for group in (group for group in found.groups if group.startswith("das.")):
+        for entry in found.select(group=group):
+            by = entry.dist
+            if by not in packages:
+                packages[by] = f"{by.name} {by.version}" if by else "an unnamed package"
+            if clone and packages[by].startswith(f"{DISTRIBUTION} "):
+                continue
+            declared = Declaration(entry.value, packages[by])
+            out.setdefault(group, {}).setdefault(entry.name, []).append(declared)
     return out
+
+
+def _clone() -> Mapping[str, Mapping[str, str]]:
+    """What the project file of a clone declares, by group; nothing of an installed package."""
+    if not PROJECT.is_file():
+        return {}
+    import tomllib
+
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8")).get("project", {})
+    return dict(project["entry-points"]) if project.get("name") == DISTRIBUTION else {}
 
 
 @dataclass(frozen=True)

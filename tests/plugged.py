@@ -36,12 +36,12 @@ def on_the_path(*folders: Path) -> Iterator[None]:
     """What these folders declare is found in this process."""
     before = list(sys.path)
     sys.path[:0] = map(str, folders)
-    plugins._entry_points.cache_clear()
+    plugins._declarations.cache_clear()
     try:
         yield
     finally:
         sys.path[:] = before
-        plugins._entry_points.cache_clear()
+        plugins._declarations.cache_clear()
 
 
 @contextmanager

@@ -291,33 +291,55 @@ def test_a_broken_command_does_not_take_the_others_along(
         assert das.named("run")("--help")[0] == 0
 
 
-#: `das` where nothing but the folder of its first argument has metadata of packages.
+#: `das` where nothing but the folder of its first argument has metadata of packages, and its second
+#: is the project file that a clone would have.
 ALONE = """
-import importlib.metadata as m, sys
-own = sys.argv.pop(1)
-m.entry_points = lambda: m.EntryPoints(e for d in m.distributions(path=[own]) for e in d.entry_points)
+import importlib.metadata as m, pathlib, sys
+own, project = sys.argv.pop(1), sys.argv.pop(1)
+found = m.EntryPoints(e for d in m.distributions(path=[own]) for e in d.entry_points)
+m.entry_points = lambda **which: found.select(**which) if which else found
+from das import plugins
+if project: plugins.PROJECT = pathlib.Path(project)
 from das.__main__ import run
 run()
 """
+#: What an older version declared: too little, and what is elsewhere now.
+OLDER = {"das.commands": {"run": "das.cli.gone:run"}}
 
 
-@pytest.mark.parametrize("older", [None, {"run": "das.cli.running:run"}])
-def test_a_clone_that_is_not_installed_says_how(
-    tmp_path: Path, older: dict[str, str] | None
+def alone(folder: Path, project: str, *words: str) -> subprocess.CompletedProcess[str]:
+    done = [sys.executable, "-c", ALONE, str(folder), project, *words]
+    return subprocess.run(done, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("older", [None, OLDER])
+def test_code_that_nothing_declares_says_how(
+    tmp_path: Path, older: dict[str, dict[str, str]] | None
 ) -> None:
-    """Or whose installation is older than its code."""
+    """Or that is newer than what was installed. It is no clone: the project file beside it, if
+    any, is another's."""
+    other = tmp_path / "pyproject.toml"
+    other.write_text('[project]\nname = "mine"\n')
     if older is not None:
-        declare(tmp_path, "topdown-das", "0.0.9", {"das.commands": older})
-    for words in (["--help"], ["run", "pl94-2010"]):
-        done = subprocess.run(
-            [sys.executable, "-c", ALONE, str(tmp_path), *words],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        declare(tmp_path, "topdown-das", "0.0.9", older)
+    for words, project in ((["--help"], other), (["run", "pl94-2010"], tmp_path / "none.toml")):
+        done = alone(tmp_path, str(project), *words)
         assert (done.returncode, done.stdout) == (2, "")
         first, remedy = done.stderr.splitlines()
         assert first.startswith(
             "das: das is not installed in this environment, or its installation"
         )
         assert remedy == "  what to do: install it; in the folder of a clone: pip install -e ."
+
+
+def test_a_clone_declares_what_its_code_has(tmp_path: Path) -> None:
+    """Whatever its installation, such as one before ``git pull``, says; other packages count."""
+    declare(tmp_path, "topdown-das", "0.0.9", OLDER)
+    declare(tmp_path, "faulty", "2.0", {"das.commands": {"mine": "no_such_module:mine"}})
+    done = alone(tmp_path, "", "check", "pl94-2010")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "mine" in alone(tmp_path, "", "--help").stdout
+    declare(tmp_path, "clashing", "1.0", {"das.commands": {"check": "somewhere:check"}})
+    done = alone(tmp_path, "", "check", "pl94-2010")
+    assert done.returncode == 2
+    assert "clashing 1.0 and topdown-das both declare the command 'check'" in done.stderr
