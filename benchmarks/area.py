@@ -33,7 +33,7 @@ from das.release.area_counts import VOTING_AGE
 from das.release.replicate_source import wide
 from das.spec import RunSpec, parse
 from das.stages import Stages
-from das.tables import of as tables_of
+from das.tables import universe_tables
 from das.truth.measure import measure
 from das.truth.preparation import Prepared, prepare
 
@@ -74,7 +74,7 @@ def _coverage(figures: Figures, spec: RunSpec, data: Path, runs: int, areas: int
     spec, spine = spec.on(prepared.trees), spec.geography.spine
     u, tree = spec.persons, prepared.trees["persons"]
     member = _random(np.random.default_rng(1), tree.spine.units("Block"), areas)
-    fields = {f: m for t in tables_of(u) for f, m in zip(t.columns, t.masks, strict=True)}
+    fields = {f: m for t in universe_tables(u) for f, m in zip(t.columns, t.masks, strict=True)}
     columns = np.array([fields[f] for f in ("P0010001", *VOTING_AGE)])
     lowest = prepared.measured["persons"]["Block"].open("intervals are held against the truth")
     true = member @ lowest.answer(u.schema.query("detailed")) @ columns.T.astype(np.int64)
@@ -146,7 +146,7 @@ def _found(
         )
     area, unit = np.nonzero(member)
     return estimates(
-        Measurements.of(held),
+        Measurements.from_measurements(held),
         tree.spine,
         bounds(spec, prepared),
         u.schema,

@@ -95,7 +95,7 @@ def _check(
         ):
             raise RuntimeError(f"{level}: children are not their parents")
     lowest = ran.counts[spine.levels[-1]]
-    if not Histogram.of(
+    if not Histogram.from_triplets(
         lowest.units, query.answers, lowest.unit, query.at(lowest.cell), lowest.count
     ).same_as(fixed):
         raise RuntimeError("counts that are held fixed differ")

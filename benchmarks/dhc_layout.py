@@ -74,7 +74,9 @@ class SmallCensus:
         kind = np.where(adult & (rng.random(len(unit)) < 0.03), rng.integers(1, 8, len(unit)), 0)
         cell = ((kind * 2 + adult) * 2 + hispanic) * 63 + race
         n = len(people) * blocks
-        given = Histogram.of(n, PL94.cells, block, cell, np.ones(len(unit), dtype=np.int64))
+        given = Histogram.from_triplets(
+            n, PL94.cells, block, cell, np.ones(len(unit), dtype=np.int64)
+        )
         adults = np.bincount(block[adult & (kind == 0)], minlength=n)
         occupied = adults - adults // 2
         made = simulate(generator(seed), given, occupied + 3, occupied)
@@ -85,7 +87,7 @@ class SmallCensus:
     def redistricting(self) -> Histogram:
         """The redistricting counts of the lowest units: here they are those of the census."""
         h = self.persons
-        return Histogram.of(h.units, FIXED.answers, h.unit, FIXED.at(h.cell), h.count)
+        return Histogram.from_triplets(h.units, FIXED.answers, h.unit, FIXED.at(h.cell), h.count)
 
     @property
     def able(self) -> NDArray[np.bool_]:
@@ -100,7 +102,7 @@ class SmallCensus:
     def measured(self, seed: int) -> OnDemandMeasurement:
         """Its measurements, by the budgets of production: what a seeded run asks."""
         of = budgeted(self.spine)
-        plan, tree = of.plan(), MeasuredSpine.of(self.spine)
+        plan, tree = of.plan(), MeasuredSpine.from_published(self.spine)
         pay = paying(Ledger(plan.cost, paths=plan.paths), "persons", DHCP, tree, plan)
         levels = {level: Confidential(h) for level, h in self.persons.upward(self.spine).items()}
         return OnDemandMeasurement(levels, "persons", DHCP, tree, plan, entropy.seeded(seed), pay)

@@ -200,7 +200,9 @@ def _tracts(figures: Figures, path: Path) -> None:
     at = (rows["sex"] - 1, age, rows["cenhisp"] - 1, rows["cenrace"].astype(int) - 1)
     cell = np.ravel_multi_index(tuple(np.asarray(x) for x in at), schema.shape)
     truth, dhc = (
-        Histogram.of(spine.units("Block"), schema.cells, unit, cell, rows[name].to_numpy())
+        Histogram.from_triplets(
+            spine.units("Block"), schema.cells, unit, cell, rows[name].to_numpy()
+        )
         for name in ("sf1", "dhc")
     )
     both = census_tables.table_set(("Tract", "Block"))

@@ -48,7 +48,7 @@ from das.release.replicate_source import BY_TRUTH, PLAIN
 from das.release.replicates import SeededNoise
 from das.runs import pipeline
 from das.spec import METHODS
-from das.tables import of as tables_of
+from das.tables import universe_tables
 from das.truth.assessment import truth_of
 
 LEVELS = ("Tract", "Block_Group", "Block")
@@ -211,7 +211,7 @@ def _of_rules(
     for u in r.universes:
         found = [h[u.name].upward(r.opened.spine) for h in (published, *drawn)]
         bounds = r.opened.published_bounds(u)
-        for table in tables_of(u):
+        for table in universe_tables(u):
             for level in LEVELS:
                 depth = r.opened.spine.index(level)
                 above, here = (
@@ -257,7 +257,7 @@ def _margins(r: _Release) -> Iterator[Held]:
     for u in r.universes:
         known = Intervals(r.opened, u, COVERAGE)
         levels = published[u.name].upward(r.opened.spine)
-        for table in tables_of(u):
+        for table in universe_tables(u):
             for level in LEVELS:
                 lower, upper = known.ends(level, table.masks)
                 uncertain = (upper >= 0) & (lower < upper)
@@ -278,12 +278,12 @@ def _estimates(r: _Release) -> Iterator[Held]:
 def _areas(r: _Release) -> Iterator[Held]:
     """Consecutive blocks, wherever block groups end; the same for all releases."""
     rng, blocks = np.random.default_rng(1), r.opened.spine.units("Block")
-    names = [t.name for u in r.universes for t in tables_of(u)]
+    names = [t.name for u in r.universes for t in universe_tables(u)]
     asked = statistics(r.source, [*names, *(f"share:{s}" for s in SHARES)])
     true = {
         (u.name, field): values
         for u in r.universes
-        for t in tables_of(u)
+        for t in universe_tables(u)
         for field, values in zip(t.columns, t.values(r.truth[u.name]["Block"]).T, strict=True)
     }
     for size in RUNS:

@@ -137,7 +137,7 @@ def _records(folder: Path, spine: Spine) -> dict[str, Histogram]:
         of = universe.open("a benchmark compares made-up records")
         cells = release_files.PUBLISHED[name]().schema.cells
         there = at[of.block] >= 0
-        out[name] = Histogram.of(
+        out[name] = Histogram.from_triplets(
             len(spine.codes[-1]), cells, at[of.block[there]], of.cell[there], of.count[there]
         )
     return out

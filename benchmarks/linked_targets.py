@@ -118,8 +118,10 @@ def _read(folder: Path, spine: Spine) -> LinkedPopulation:
         found.cell,
         block,
         household_attributes(found.cell)[ATTRIBUTE],
-        Histogram.of(blocks, DHCP.cells, place[away], rows.cell[away], rows.count[away]),
-        Histogram.of(blocks, TENVACGQ.cells, at[units.block], units.rows.cell, units.rows.count),
+        Histogram.from_triplets(blocks, DHCP.cells, place[away], rows.cell[away], rows.count[away]),
+        Histogram.from_triplets(
+            blocks, TENVACGQ.cells, at[units.block], units.rows.cell, units.rows.count
+        ),
         occupied,
         occupied,
         0,

@@ -94,7 +94,7 @@ def _blocks(figures: Figures, path: Path, repeats: int) -> None:
         "all cells of the group": _support(spine, groups),
         "own classes": _own(spine, groups, truth),
     }.items():
-        tree = MeasuredSpine.of(spine)
+        tree = MeasuredSpine.from_published(spine)
         pay = paying(Ledger(plan.cost), "persons", SCHEMA, tree, plan)
         source = OnDemandMeasurement(
             {"Block": Confidential(truth)}, "persons", SCHEMA, tree, plan, entropy.seeded(1), pay
@@ -112,7 +112,9 @@ def _blocks(figures: Figures, path: Path, repeats: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             t = timed(
-                partial(on_demand.write, root, "Block", SCHEMA, spine, list(recorded.of("Block"))),
+                partial(
+                    on_demand.write, root, "Block", SCHEMA, spine, list(recorded.recorded("Block"))
+                ),
                 1,
             )
             size = sum(f.stat().st_size for f in root.rglob("*.parquet"))
@@ -150,7 +152,7 @@ def _tracts(path: Path) -> tuple[Spine, Histogram]:
     cell = np.ravel_multi_index((np.where(who[1] < 18, young, grown), *who), (42, 2, 116, 2, 63))
     above = np.zeros(1, dtype=np.int64), np.zeros(len(group), dtype=np.int64)
     spine = Spine(("Tracts", "Group", "Block"), (np.array(["0"]), group, home), (*above, parent))
-    return spine, Histogram.of(
+    return spine, Histogram.from_triplets(
         len(home), SCHEMA.cells, where, cell, np.ones(len(where), dtype=np.int64)
     )
 

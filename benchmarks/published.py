@@ -31,7 +31,7 @@ def noisy(
     end = tuple(prepared.measured[universe]).index(to) + 1 if to else None
     u, tree = planned(spec, universe), prepared.trees[universe]
     ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
-    return Measurements.of(
+    return Measurements.from_measurements(
         m
         for level, h in islice(prepared.measured[u.name].items(), end)
         for m in measure(h, level, u.name, u.schema, tree, u.plan, source, ledger)

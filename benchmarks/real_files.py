@@ -144,7 +144,7 @@ def errors(opened: OpenedRelease, data: Path) -> dict[str, list[float]]:
     rows = pq.read_table(data / TRUTH.name)
     place = opened.spine.find("Block", encoded(rows["block"].to_pylist()))
     cell, count = (rows[c].to_numpy().astype(np.int64) for c in ("cell", "count"))
-    true = Histogram.of(len(opened.spine.codes[-1]), PL94.cells, place, cell, count)
+    true = Histogram.from_triplets(len(opened.spine.codes[-1]), PL94.cells, place, cell, count)
     truth, detailed = tree.of_published(true).upward(tree.spine), PL94.query("detailed")
     out = {}
     for level in LEVELS:

@@ -257,7 +257,7 @@ def _chosen(
 
 def _replaced(truth: Histogram, unit: np.ndarray, cell: np.ndarray, other: np.ndarray) -> Histogram:
     one = np.ones_like(unit)
-    return Histogram.of(
+    return Histogram.from_triplets(
         truth.units,
         truth.cells,
         np.concatenate([truth.unit, unit, unit]),
@@ -272,7 +272,7 @@ def _found(run: Path, unit: np.ndarray, cell: np.ndarray, truth: Histogram) -> n
     """
     opened = open_release(run / "release")
     g = guess(published_by(opened), opened.spine, variance(opened))
-    claims = Histogram.of(
+    claims = Histogram.from_triplets(
         truth.units, truth.cells, g.unit, g.cell, np.ones(len(g.unit), dtype=np.int64)
     )
     return np.minimum(1.0, count_at(claims, unit, cell) / count_at(truth, unit, cell))

@@ -114,7 +114,7 @@ def two_branches(spine: Spine) -> MeasuredSpine:
 def _write(folder: Path, blocks: int) -> tuple[int, float]:
     spine = tree_of(blocks)
     tree = two_branches(spine)
-    subtrees = Subtrees.of(spine, [tree])
+    subtrees = Subtrees.from_spine(spine, [tree])
     folder.mkdir()
     spine_file.write(folder / "published", spine, subtrees)
     tree_file.write(folder / "measured", tree, spine, subtrees)

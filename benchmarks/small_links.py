@@ -67,7 +67,7 @@ def random_tract(rng: np.random.Generator) -> TractInput:
     vacant = rng.integers(0, 2, blocks)
     kinds = np.concatenate([rng.integers(0, 4, homes.sum()), rng.integers(4, _HOMES, vacant.sum())])
     block = np.repeat(np.tile(np.arange(blocks), 2), np.concatenate([homes, vacant]))
-    units = Histogram.of(blocks, TENVACGQ.cells, block, kinds, np.ones_like(kinds))
+    units = Histogram.from_triplets(blocks, TENVACGQ.cells, block, kinds, np.ones_like(kinds))
     group = np.arange(blocks) if rng.random() < 0.5 else np.zeros(blocks, dtype=np.int64)
     return TractInput(persons, households, units, group, rng.bytes(32))
 
@@ -82,7 +82,7 @@ def _typical(rng: np.random.Generator, many: int) -> np.ndarray:
 
 def _histogram(blocks: int, cells: int, many: np.ndarray, cell: np.ndarray) -> Histogram:
     unit = np.repeat(np.arange(blocks), many)
-    return Histogram.of(blocks, cells, unit, cell, np.ones_like(unit))
+    return Histogram.from_triplets(blocks, cells, unit, cell, np.ones_like(unit))
 
 
 def linked_as_proved(rng: np.random.Generator) -> tuple[bool, bool]:

@@ -40,7 +40,7 @@ RATES = {
     "other tables": (18.3, 38.7),
 }
 RACES = "ABCDEFG"
-SEX_AGE_RACE = Schema.of("county", {"sex": ["m", "f"], "age": 23, "race": list(RACES)})
+SEX_AGE_RACE = Schema.from_attributes("county", {"sex": ["m", "f"], "age": 23, "race": list(RACES)})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,7 +71,9 @@ def rates(extract: Path) -> dict[str, float]:
     inhabited blocks, that are withheld."""
     read = pl94_2010.read([extract], PL94)
     people = read.persons.open("to count what the rules of 1980 withhold")
-    blocks = Histogram.of(len(read.blocks), PL94.cells, people.block, people.cell, people.count)
+    blocks = Histogram.from_triplets(
+        len(read.blocks), PL94.cells, people.block, people.cell, people.count
+    )
     shown = tables_1980(TableSet("redistricting", PL94, {"Block": published(PL94)}))
     lines = shown.lines("Block")
     names = [shown.tables["Block"][i].name for i in lines.table]
@@ -112,7 +114,9 @@ def county(folder: Path) -> tuple[Spine, TableSet, Histogram]:
     spine = Spine.from_frame({"Tract": tract, "Block": codes}, ["County", "Tract", "Block"])
     unit, cell = np.nonzero(cells[living])
     place = spine.find("Block", codes)[unit]
-    people = Histogram.of(len(codes), SEX_AGE_RACE.cells, place, cell, cells[living][unit, cell])
+    people = Histogram.from_triplets(
+        len(codes), SEX_AGE_RACE.cells, place, cell, cells[living][unit, cell]
+    )
     tables = tuple(
         table(Tabulation(f"G{i}", "", query, total=False), SEX_AGE_RACE)
         for i, query in enumerate(("total", "race", "sex * age", "sex * age * race"), 1)

@@ -176,7 +176,7 @@ def _counts(values: Ints, r: Floats) -> Histogram:
         raise InputError(
             "they contradict themselves: a count of traits is negative", where="table attack"
         )
-    return Histogram.of(units, cells, unit, cell, count)
+    return Histogram.from_triplets(units, cells, unit, cell, count)
 
 
 # --- the intruder
@@ -396,7 +396,7 @@ def score(truth: Histogram, guess: GuessedRecords, parts: Sequence[float] = PART
     surest = np.argsort(-guess.confidence, kind="stable")
     found = np.cumsum(right[surest])
     sizes = [max(1, round(p * guessed)) for p in parts]
-    claimed = Histogram.of(
+    claimed = Histogram.from_triplets(
         truth.units, truth.cells, guess.unit, guess.cell, np.ones(guessed, dtype=np.int64)
     )
     single, once = truth.count == 1, claimed.count == 1

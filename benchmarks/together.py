@@ -82,7 +82,10 @@ def gain(level: str, own: Mapping[str, float], dhc: Mapping[str, float], say: Fi
     columns = np.stack([np.isin(PL94.query(q).index, at) for q, at in COUNTED.values()])
     read = [
         LevelMargins.of(level, PL94, source, known).read(source, columns, 0, UNITS)
-        for source in (Measurements.of(alone), Measurements.of(pooled))
+        for source in (
+            Measurements.from_measurements(alone),
+            Measurements.from_measurements(pooled),
+        )
     ]
     for i, what in enumerate(COUNTED):
         before, after = (float(error[0, i]) for _, error in read)

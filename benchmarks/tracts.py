@@ -99,7 +99,7 @@ def run_universe(
     its ledger is paid in full. Of queries with at most
     ``most`` answers all levels are used; ``shares`` is the prior of the lowest level.
     """
-    schema, tree = of.schema, MeasuredSpine.of(spine)
+    schema, tree = of.schema, MeasuredSpine.from_published(spine)
     if any(level not in of.rho for level in spine.levels):
         of = Strategy(schema, {level: of.rho[BUDGETS[level]] for level in spine.levels}, of.outer)
     plan = of.plan()
@@ -117,7 +117,7 @@ def run_universe(
     seconds = perf_counter() - began
     if ledger.cost > plan.cost:
         raise RuntimeError("the ledger has cost more than the plan")
-    asked = sum(len(m.at) for level in spine.levels for m in source.of(level))
+    asked = sum(len(m.at) for level in spine.levels for m in source.recorded(level))
     return UniverseRun(found.counts, found.certificates, found.prior, seconds, asked)
 
 
@@ -148,7 +148,7 @@ def people(frame: pd.DataFrame, column: str, spine: Spine) -> Histogram:
     )
     unit = spine.find("Block", some["block"].to_numpy(dtype=str))
     number = some[column].to_numpy().astype(np.int64)
-    return Histogram.of(
+    return Histogram.from_triplets(
         spine.units("Block"), DHCP.cells, unit, np.ravel_multi_index(at, DHCP.shape), number
     )
 

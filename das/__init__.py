@@ -10,7 +10,7 @@ A run, from files to files:
 The same stages on arrays:
 
 >>> spine = das.Spine.from_frame({"Block": ["a1", "a2"]}, ["Town", "Block"])
->>> schema = das.Schema.of("people", {"sex": ["f", "m"]})
+>>> schema = das.Schema.from_attributes("people", {"sex": ["f", "m"]})
 >>> truth = das.count({"Block": ["a1", "a1", "a2"], "sex": ["f", "m", "m"]}, schema, spine)
 >>> truth, das.measure(truth, das.Plan.of_rho(1, ["Town", "Block"], ["total", "sex"]))
 (<Counted: confidential>, <Noisy: people, 4 queries, rho = 1>)

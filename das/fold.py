@@ -59,7 +59,7 @@ class Tiers:
         return len(self.level)
 
     @staticmethod
-    def of(
+    def from_spine(
         spine: Spine,
         totals: Mapping[str, Ints | None] | None = None,
         joint: tuple[str, JointTotals] | None = None,
@@ -85,7 +85,7 @@ class Tiers:
         """The tiers with the totals in the bounds, by level. Levels without bounds have no known
         totals."""
         joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
-        return Tiers.of(spine, {level: b.total for level, b in bounds.items()}, joint)
+        return Tiers.from_spine(spine, {level: b.total for level, b in bounds.items()}, joint)
 
     def units(self, tier: int) -> int:
         return len(self.parents[tier])

@@ -22,7 +22,7 @@ def expand(
         ``(unit, cell)``, two int64 arrays of shape ``(records,)``.
 
     Example:
-        >>> h = Histogram.of(2, 3, np.array([1, 0]), np.array([2, 1]), np.array([2, 1]))
+        >>> h = Histogram.from_triplets(2, 3, np.array([1, 0]), np.array([2, 1]), np.array([2, 1]))
         >>> expand(h)
         (array([0, 1, 1]), array([1, 2, 2]))
     """
@@ -62,7 +62,7 @@ def drawn(
     that stream, and not what it makes of it. No more than ``records`` are held at a time, or those
     of one unit.
 
-    >>> h = Histogram.of(2, 3, np.array([1, 0]), np.array([2, 1]), np.array([2, 1]))
+    >>> h = Histogram.from_triplets(2, 3, np.array([1, 0]), np.array([2, 1]), np.array([2, 1]))
     >>> drawn(h, np.array([0, 1]), b"seed").totals()
     array([0, 1])
     >>> drawn(h, np.array([1, 2]), b"seed").same_as(h)
@@ -76,5 +76,7 @@ def drawn(
         place = np.arange(len(unit)) - np.searchsorted(unit, unit)
         chosen = order[place < number[first:last][unit]]
         ones = np.ones(len(chosen), dtype=np.int64)
-        parts.append(Histogram.of(last - first, h.cells, unit[chosen], cell[chosen], ones))
+        parts.append(
+            Histogram.from_triplets(last - first, h.cells, unit[chosen], cell[chosen], ones)
+        )
     return Histogram.concatenate(parts)

@@ -63,7 +63,7 @@ class Table:
             raise InputError("two columns have the same name", where=f"table {self.name}")
 
     @staticmethod
-    def of(
+    def from_lines(
         name: str, title: str, schema: Schema, lines: Sequence[tuple[str, Sequence[Box]]]
     ) -> Table:
         """A table from a label and boxes for each column. A column counts a record once for each
@@ -219,7 +219,7 @@ def _fields(name: str, number: int) -> tuple[str, ...]:
     return tuple(f"{head}{i:04d}" for i in range(1, number + 1))
 
 
-def of(universe: Universe, assigned: Collection[str] = ()) -> tuple[Table, ...]:
+def universe_tables(universe: Universe, assigned: Collection[str] = ()) -> tuple[Table, ...]:
     """The tables of a universe: those of its publication, and those that its configuration defines.
     Tables that rest on an ``assigned`` attribute say so."""
     return tuple(_known(t, universe.schema, tuple(assigned)) for t in universe.tables)
@@ -302,7 +302,7 @@ def table(asked: Tabulation, schema: Schema) -> Table:
             if all(mask.any() for mask in x[1])
         )
         lines = [(schema.words.total, [of]), *((label, [box]) for label, box in kept)]
-    return Table.of(asked.name, asked.title, schema, lines)
+    return Table.from_lines(asked.name, asked.title, schema, lines)
 
 
 def _both(one: Box, other: Box) -> Box:

@@ -51,7 +51,9 @@ def simulated(persons: int = 60, seed: int = 1) -> dict[str, Histogram]:
     prisoners = np.full(20, np.ravel_multi_index((1, 1, 0, 1), PL94.shape))
     everybody = np.concatenate([cell, prisoners])
     where = np.concatenate([rng.permutation(block), np.full(20, PRISON)])
-    given = Histogram.of(9, PL94.cells, where, everybody, np.ones(len(where), dtype=np.int64))
+    given = Histogram.from_triplets(
+        9, PL94.cells, where, everybody, np.ones(len(where), dtype=np.int64)
+    )
     occupied = np.zeros(9, dtype=np.int64)
     occupied[blocks] = persons // 3
     world = records.simulate(generator(seed), given, occupied + 4, occupied)

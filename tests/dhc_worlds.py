@@ -49,7 +49,7 @@ def world(seed: int, blocks: int = SIZES[2]) -> SimulatedDhc:
         )
         blocks_of += [b] * len(here)
         cells += here
-    persons = Histogram.of(
+    persons = Histogram.from_triplets(
         blocks,
         PL94.cells,
         np.array(blocks_of),
@@ -79,7 +79,7 @@ def budgeted(of: Strategy) -> Strategy:
 def on_tree(of: Strategy, measured: MeasuredSpine) -> Plan:
     """How each unit of a tree is measured, only children bypassed."""
     paths = tabulation.conceivable(LEVELS)
-    plan = Plan.of(
+    plan = Plan.from_allocation(
         of.cost,
         DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,
@@ -87,4 +87,4 @@ def on_tree(of: Strategy, measured: MeasuredSpine) -> Plan:
         tabulation.classes(LEVELS, paths),
         paths,
     )
-    return plan.along(UnitClasses.of(measured).paths)
+    return plan.along(UnitClasses.from_tree(measured).paths)

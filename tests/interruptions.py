@@ -463,7 +463,7 @@ class Dhc:
             u.name: _answers(u, lowest[u.name]) for u in chosen.universes if u.rests_on is None
         }
         spine, true = dhc_small.tree(), {k: Confidential(h) for k, h in lowest.items()}
-        trees = {name: MeasuredSpine.of(spine) for name in lowest}
+        trees = {name: MeasuredSpine.from_published(spine) for name in lowest}
         return PreparedDhc(chosen, spine, trees, fixed, true, (), ())
 
     def begin(self, out: Path) -> None:
@@ -487,7 +487,9 @@ class Dhc:
         at = order.choice(np.flatnonzero(cell < 3).tolist())
         cell[at] = 3
         unit, count_ = table["unit"].to_numpy(), table["count"].to_numpy()
-        h = Histogram.of(len(dhc_small.PLACES), strategy.units().schema.cells, unit, cell, count_)
+        h = Histogram.from_triplets(
+            len(dhc_small.PLACES), strategy.units().schema.cells, unit, cell, count_
+        )
         new = pa.table({"unit": h.unit, "cell": h.cell, "count": h.count})
         pq.write_table(new.replace_schema_metadata(table.schema.metadata), path)
 
@@ -509,7 +511,7 @@ def asked(
 
 def _answers(u: DhcUniverse, h: Histogram) -> Histogram:
     query = u.schema.query(u.fixed_query)
-    return Histogram.of(h.units, query.answers, h.unit, query.at(h.cell), h.count)
+    return Histogram.from_triplets(h.units, query.answers, h.unit, query.at(h.cell), h.count)
 
 
 @contextmanager

@@ -28,14 +28,14 @@ def disagreeing(each: int = 40, seed: int = 1) -> Counts:
     of = agreeing(each, seed)
     move = np.array([MOVES.get(b, b) for b in range(9)])
     h, u = of["households"], of["units"]
-    moved = Histogram.of(h.units, h.cells, move[h.unit], h.cell, h.count)
+    moved = Histogram.from_triplets(h.units, h.cells, move[h.unit], h.cell, h.count)
     home = u.cell < 4
-    units = Histogram.of(
+    units = Histogram.from_triplets(
         u.units, TENVACGQ.cells, np.where(home, move[u.unit], u.unit), u.cell, u.count
     )
     people = of["persons"]
     some = np.where((people.unit == 2) & (np.arange(len(people.unit)) % 3 == 0), 1, people.unit)
-    persons = Histogram.of(people.units, people.cells, some, people.cell, people.count)
+    persons = Histogram.from_triplets(people.units, people.cells, some, people.cell, people.count)
     return {"persons": persons, "units": units, "households": moved}
 
 

@@ -61,7 +61,7 @@ def histograms(draw: st.DrawFn, units: int, cells: int) -> Histogram:
         )
     )
     unit, cell = np.nonzero(dense)
-    return Histogram.of(units, cells, unit, cell, dense[unit, cell])
+    return Histogram.from_triplets(units, cells, unit, cell, dense[unit, cell])
 
 
 @st.composite

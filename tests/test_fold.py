@@ -83,7 +83,9 @@ def tree(rng: np.random.Generator, known: str | None, joint: bool) -> Tiers:
         pair = spine.parent[depth] * 10 + rng.integers(0, 2, len(spine.parent[depth]))
         part = np.unique(pair, return_inverse=True)[1].ravel()
         parts = spine.levels[depth], JointTotals(part, rng.integers(0, 50, part.max() + 1))
-    return Tiers.of(spine, {known: rng.integers(0, 50, spine.units(known))} if known else {}, parts)
+    return Tiers.from_spine(
+        spine, {known: rng.integers(0, 50, spine.units(known))} if known else {}, parts
+    )
 
 
 def measured(rng: np.random.Generator, tiers: Tiers) -> tuple[list[Array], list[Array]]:
@@ -163,7 +165,7 @@ def test_families_of_the_lowest_level_can_be_told_of_apart(
     if joint:  # parts that do not lie one after the other
         part = np.unique(parent + 100 * rng.integers(0, 2, len(parent)), return_inverse=True)[1]
         parts = spine.levels[-1], JointTotals(part, rng.integers(0, 50, part.max() + 1))
-    tiers = Tiers.of(spine, {}, parts)
+    tiers = Tiers.from_spine(spine, {}, parts)
     values, precision = measured(rng, tiers)
     last = len(tiers) - 1
     starts = np.append(np.flatnonzero(np.diff(parent, prepend=-1)), len(parent))
@@ -206,7 +208,9 @@ def test_a_walk_may_stop_below_the_root_and_then_says_what_that_hears() -> None:
 
 def test_parts_are_a_tier_of_their_own() -> None:
     spine = Spine.from_frame({"A": ["x", "x", "y"], "B": ["x1", "x2", "y1"]}, ["R", "A", "B"])
-    tiers = Tiers.of(spine, {}, ("B", JointTotals(np.array([1, 0, 2]), np.array([5, 6, 7]))))
+    tiers = Tiers.from_spine(
+        spine, {}, ("B", JointTotals(np.array([1, 0, 2]), np.array([5, 6, 7])))
+    )
     assert tiers.level == ("R", "A", "", "B")
     assert [p.tolist() for p in tiers.parents] == [[0], [0, 0], [0, 0, 1], [1, 0, 2]]
     assert tiers.total[2] is not None
@@ -219,11 +223,11 @@ def test_parts_are_a_tier_of_their_own() -> None:
 
 
 def test_only_children_are_those_without_siblings_and_the_root_is_none() -> None:
-    tiers = Tiers.of(
+    tiers = Tiers.from_spine(
         Spine.from_frame({"A": ["x", "x", "y"], "B": ["1", "2", "3"]}, ["R", "A", "B"])
     )
     assert [a.tolist() for a in tiers.alone] == [[False], [False, False], [False, False, True]]
-    assert Tiers.of(Spine.from_frame({"R": ["x"]}, ["R"])).alone[0].tolist() == [False]
+    assert Tiers.from_spine(Spine.from_frame({"R": ["x"]}, ["R"])).alone[0].tolist() == [False]
 
 
 def test_a_walk_from_no_tier_finds_no_root() -> None:

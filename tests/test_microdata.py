@@ -65,19 +65,21 @@ def histograms(draw, most=6, cells=6, largest=9):
 
 def from_dense(table):
     unit, cell = np.nonzero(table)
-    return Histogram.of(*table.shape, unit, cell, table[unit, cell])
+    return Histogram.from_triplets(*table.shape, unit, cell, table[unit, cell])
 
 
 def random_histogram(units, schema, entries, seed=0):
     rng = np.random.default_rng(seed)
     cells = np.flatnonzero(schema.possible)
     unit, cell = rng.integers(0, units, entries), rng.choice(cells, entries)
-    return Histogram.of(units, schema.cells, unit, cell, rng.geometric(0.4, entries))
+    return Histogram.from_triplets(units, schema.cells, unit, cell, rng.geometric(0.4, entries))
 
 
 def tabulated(unit, cell, like):
     """Records counted, in any order."""
-    return Histogram.of(like.units, like.cells, unit, cell, np.ones(len(unit), dtype=np.int64))
+    return Histogram.from_triplets(
+        like.units, like.cells, unit, cell, np.ones(len(unit), dtype=np.int64)
+    )
 
 
 # --- arrays
@@ -114,7 +116,7 @@ def test_slices_of_records_are_the_records(h, step, random):
 def test_redistricting_persons_have_the_published_columns_and_codes(tmp_path):
     """The code of each cell, worked out from its labels alone."""
     cells = np.flatnonzero(PL94.possible)
-    h = Histogram.of(
+    h = Histogram.from_triplets(
         12, PL94.cells, np.arange(len(cells)) % 12, cells, np.ones(len(cells), dtype=np.int64)
     )
     paths = write(tmp_path / "persons", h, SPINE_BLOCKS, Universe(PERSONS, PL94), build="1.2")
@@ -467,7 +469,7 @@ def test_read_refuses_other_schemas_and_places(written, tmp_path):
 
 def test_what_is_drawn_does_not_depend_on_how_much_is_held_at_a_time() -> None:
     rng = np.random.default_rng(2)
-    h = Histogram.of(
+    h = Histogram.from_triplets(
         40, 9, rng.integers(0, 40, 500), rng.integers(0, 9, 500), rng.integers(1, 5, 500)
     )
     number = rng.binomial(h.totals(), 0.4)
@@ -484,7 +486,9 @@ def test_every_choice_is_as_likely_as_any_other() -> None:
     hypergeometric law.
     """
     n, count = 8_000, np.array([1, 1, 2])
-    h = Histogram.of(n, 3, np.repeat(np.arange(n), 3), np.tile([0, 1, 2], n), np.tile(count, n))
+    h = Histogram.from_triplets(
+        n, 3, np.repeat(np.arange(n), 3), np.tile([0, 1, 2], n), np.tile(count, n)
+    )
     found = drawn(h, np.full(n, 2), b"x").dense()
     law = multivariate_hypergeom(count, 2)
     outcomes = [x for x in product(range(3), repeat=3) if sum(x) == 2 and law.pmf(x) > 0]

@@ -21,7 +21,7 @@ from das.model.names import encoded, text
 from das.model.redistricting import CENRACE, E2E_1940, H1, PL94
 from das.model.schema import Attribute, Schema
 from das.model.universe import HOUSING, PERSONS, Universe
-from das.tables import Table, of, published
+from das.tables import Table, published, universe_tables
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", ROOT.parent / "shared" / "data"))
@@ -41,7 +41,7 @@ def layout(name):
 
 def random_histogram(units, cells, entries, seed=0):
     rng = np.random.default_rng(seed)
-    return Histogram.of(
+    return Histogram.from_triplets(
         units,
         cells,
         rng.integers(0, units, entries),
@@ -122,9 +122,9 @@ def test_a_table_that_rests_on_an_assigned_attribute_says_so(tmp_path):
     """P5 alone tells types of group quarters apart; of any schema, whatever tells levels of the
     attribute apart.
     """
-    said = {t.name: t.assigned for t in of(Universe(PERSONS, PL94), ["hhgq"])}
+    said = {t.name: t.assigned for t in universe_tables(Universe(PERSONS, PL94), ["hhgq"])}
     assert said == {"P1": (), "P2": (), "P3": (), "P4": (), "P5": ("hhgq",)}
-    toy = of(Universe(PERSONS, TOY), ["age"])
+    toy = universe_tables(Universe(PERSONS, TOY), ["age"])
     assert [(t.name, t.assigned) for t in toy] == [
         ("T0", ()),
         ("T1", ()),
@@ -150,7 +150,7 @@ def test_values_by_hand():
     cell = np.ravel_multi_index(
         ([3, 0], [1, 0], [1, 0], [CENRACE.index("White+Asian"), 1]), PL94.shape
     )
-    h = Histogram.of(1, PL94.cells, np.zeros(2, int), cell, np.array([1, 2]))
+    h = Histogram.from_triplets(1, PL94.cells, np.zeros(2, int), cell, np.array([1, 2]))
     shown = {
         c: v
         for t in published(PL94)
@@ -194,9 +194,11 @@ def test_values_are_the_dense_product(rows, data):
         *(st.lists(st.booleans(), min_size=n, max_size=n).map(np.array) for n in TOY.shape)
     )
     lines = data.draw(st.lists(st.lists(box, min_size=1, max_size=2), min_size=1, max_size=4))
-    table = Table.of("T9", "any", TOY, [(f"line {i}", boxes) for i, boxes in enumerate(lines)])
+    table = Table.from_lines(
+        "T9", "any", TOY, [(f"line {i}", boxes) for i, boxes in enumerate(lines)]
+    )
     unit, cell = np.nonzero(dense)
-    h = Histogram.of(len(rows), 6, unit, cell, dense[unit, cell])
+    h = Histogram.from_triplets(len(rows), 6, unit, cell, dense[unit, cell])
     times = np.array([sum(np.outer(*b).ravel().astype(np.int64) for b in boxes) for boxes in lines])
     values = table.values(h)
     assert values.dtype == np.int64
@@ -216,7 +218,7 @@ def test_group_quarters_by_type():
     households.
     """
     cell = np.ravel_multi_index((np.arange(8), 1, 0, 0), PL94.shape)
-    h = Histogram.of(
+    h = Histogram.from_triplets(
         1, PL94.cells, np.zeros(8, int), cell, np.array([10**8, *(10**i for i in range(1, 8))])
     )
     p5 = published(PL94)[4].values(h)[0].tolist()
@@ -231,7 +233,7 @@ def test_other_schemas():
     assert cross.title == "sex by age"
     assert cross.labels[:2] == ("male; young", "male; middle")
     dense = np.arange(6, dtype=np.int64)[None]
-    h = Histogram.of(1, 6, np.zeros(6, int), np.arange(6), dense[0])
+    h = Histogram.from_triplets(1, 6, np.zeros(6, int), np.arange(6), dense[0])
     assert [t.values(h).tolist() for t in (total, sex, age, cross)] == [
         [[15]],
         [[3, 12]],
@@ -299,12 +301,12 @@ def test_a_histogram_recovered_from_a_real_file_gives_its_rows_back():
             (0 * race, adult + 0 * race, hispanic + 0 * race, race), PL94.shape
         )
         triplets.append((unit, cell, counts[unit, race]))
-    h = Histogram.of(
+    h = Histogram.from_triplets(
         len(rows), PL94.cells, *(np.concatenate(x) for x in zip(*triplets, strict=True))
     )
     units = rows[:, [place["H0010003"], place["H0010002"]]]
     at = np.nonzero(units)
-    h1 = Histogram.of(len(rows), 2, *at, units[at])
+    h1 = Histogram.from_triplets(len(rows), 2, *at, units[at])
     values = [t.values(h) for t in published(PL94)[:4]] + [
         t.values(h1) for t in published(H1, HOUSING)
     ]

@@ -248,4 +248,6 @@ def repriced(like: Plan, costs: QueryCosts) -> Plan:
     )
     alike = {unit_class for path in like.paths for _, unit_class in path} == {ALL}
     classes = None if alike else tabulation.classes(like.levels, like.paths)
-    return Plan.of(total, like.mechanism, like.neighbours, allocation, classes, like.paths)
+    return Plan.from_allocation(
+        total, like.mechanism, like.neighbours, allocation, classes, like.paths
+    )

@@ -136,7 +136,7 @@ def of_message(head: Mapping[str, Any], arrays: Arrays) -> RefinedEstimates:
 
     return RefinedEstimates(
         {lv: Histogram.of_arrays(named(str(i))) for i, lv in enumerate(head["levels"])},
-        {level: Certificates.of(c) for level, c in head["certificates"].items()},
+        {level: Certificates.from_dicts(c) for level, c in head["certificates"].items()},
         head["prior"] and SharesPrior(head["prior"], **named("prior")),
         by_kind=Histogram.of_arrays(named("kind")),
     )

@@ -102,7 +102,7 @@ class FixedCounts(Frozen):
             of_unit = _numbered(found, kinds)[of_unit]
         step = int(np.prod(asked.shape[axis + 1 :]))
         kind = of_unit[lowest.unit, lowest.cell // step % asked.shape[axis]]
-        by_kind = Histogram.of(
+        by_kind = Histogram.from_triplets(
             lowest.units,
             len(kinds) * asked.answers,
             lowest.unit,
@@ -141,7 +141,7 @@ class FixedCounts(Frozen):
 
     def without_kinds(self, h: Histogram, cells: int) -> Histogram:
         """The counts with all kinds added up."""
-        return Histogram.of(h.units, cells, h.unit, h.cell % cells, h.count)
+        return Histogram.from_triplets(h.units, cells, h.unit, h.cell % cells, h.count)
 
 
 def _kinds(asked: Query, axis: int, able: Mask) -> tuple[Mask, Ints]:

@@ -100,7 +100,7 @@ class DescendantMeasurements:
             if found := list(_batches(source, spine, schema, below, unit[keep], descendant[keep])):
                 units[below] = np.concatenate([h.unit for h in found])
                 held += [_one_by_one(found, below, query) for query in source.queries(below)]
-        return DescendantMeasurements(units, Measurements.of(held))
+        return DescendantMeasurements(units, Measurements.from_measurements(held))
 
     @staticmethod
     def gathered(
@@ -125,7 +125,7 @@ class DescendantMeasurements:
                     for name in ("values", "variance")
                 )
                 held.append(of_values(level, query, 0, values[order], variance[order]))
-        return DescendantMeasurements(unit, Measurements.of(held))
+        return DescendantMeasurements(unit, Measurements.from_measurements(held))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """As one file holds them."""
@@ -149,7 +149,7 @@ class DescendantMeasurements:
             for level, query in dict.fromkeys((n[0], n[1]) for n in names if len(n) > 1)
         ]
         return DescendantMeasurements(
-            {n[0]: arrays[n[0]] for n in names if len(n) == 1}, Measurements.of(held)
+            {n[0]: arrays[n[0]] for n in names if len(n) == 1}, Measurements.from_measurements(held)
         )
 
 

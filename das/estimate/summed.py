@@ -84,7 +84,8 @@ class SummedSource:
             for level in self.published.levels
         }
         return {
-            level: Cover.of(self.tree.spine, home, self.tree.measured) for level, home in up.items()
+            level: Cover.from_places(self.tree.spine, home, self.tree.measured)
+            for level, home in up.items()
         }
 
     def queries(self, level: str) -> tuple[str, ...]:

@@ -124,7 +124,11 @@ def _at(schema: Schema, units: int, known: tuple[Query, Ints] | None) -> LevelBo
         )
     query, values = known
     return LevelBounds(
-        query.index, Limits.of(values, values), values.sum(axis=1), schema.possible, exact=True
+        query.index,
+        Limits.from_bounds(values, values),
+        values.sum(axis=1),
+        schema.possible,
+        exact=True,
     )
 
 
@@ -218,7 +222,7 @@ class Invariants(Frozen):
         order = np.argsort(np.concatenate(units))
         low_high = [p.limits.some(slice(None)) for p in parts if p.limits is not None]
         limits = (
-            Limits.of(*(np.concatenate(x)[order] for x in zip(*low_high, strict=True)))
+            Limits.from_bounds(*(np.concatenate(x)[order] for x in zip(*low_high, strict=True)))
             if low_high
             else None
         )
@@ -250,7 +254,7 @@ class Invariants(Frozen):
     @staticmethod
     def of_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Invariants:
         """The value from the arrays of ``to_arrays``."""
-        limits = Limits.of(arrays["lower"], arrays["upper"]) if "lower" in arrays else None
+        limits = Limits.from_bounds(arrays["lower"], arrays["upper"]) if "lower" in arrays else None
         names = [name.split("/") for name in arrays]
         counts = tuple(
             (n[0], schema.query(n[1]), arrays["/".join(n)]) for n in names if len(n) == 2

@@ -111,7 +111,9 @@ class Areas(Frozen):
         size = np.diff(h.indptr)[self.unit]
         first = np.repeat(h.indptr[self.unit] - np.concatenate([[0], np.cumsum(size)[:-1]]), size)
         at = first + np.arange(len(first))
-        return Histogram.of(len(self), h.cells, np.repeat(self.area, size), h.cell[at], h.count[at])
+        return Histogram.from_triplets(
+            len(self), h.cells, np.repeat(self.area, size), h.cell[at], h.count[at]
+        )
 
     def over(self, tree: MeasuredSpine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The area, and the lowest unit of the tree, of each block in an area. Leaves out blocks

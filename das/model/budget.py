@@ -220,7 +220,7 @@ class Allocation(Frozen):
             _shares(f"budget.queries.{level}", shares)
 
     @staticmethod
-    def of(levels: Shares, queries: Shares | Mapping[str, Shares]) -> Allocation:
+    def from_shares(levels: Shares, queries: Shares | Mapping[str, Shares]) -> Allocation:
         """From exact numbers as people write them. ``queries`` hold at every level, or are given by
         level.
         """

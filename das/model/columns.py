@@ -65,7 +65,7 @@ class Columns:
     where: str = "data.columns"
 
     @staticmethod
-    def of(
+    def from_options(
         columns: Mapping[str, Any] | None, schema: Schema, where: str = "data.columns"
     ) -> Columns:
         """Raises :class:`SpecError` for what is unknown, of another kind, or not of the schema."""
@@ -230,7 +230,9 @@ class CodedColumn(Frozen):
     parts: tuple[tuple[int, CodedColumn], ...] = ()
 
     @staticmethod
-    def of(name: str, schema: Schema, attribute: str, codes: tuple[str, ...]) -> CodedColumn:
+    def for_attribute(
+        name: str, schema: Schema, attribute: str, codes: tuple[str, ...]
+    ) -> CodedColumn:
         """With one code for each level of ``attribute``."""
         every = tuple(range(len(codes)))
         return CodedColumn(
@@ -327,6 +329,8 @@ def labelled(schema: Schema, universe: str, serial: bool) -> MicrodataForm:
     """The form for any schema: ``geocode``, a serial number if wanted, and one column of labels for
     each attribute.
     """
-    columns = tuple(CodedColumn.of(a.name, schema, a.name, a.levels) for a in schema.attributes)
+    columns = tuple(
+        CodedColumn.for_attribute(a.name, schema, a.name, a.levels) for a in schema.attributes
+    )
     after = ((SERIAL,) if serial else ()) + tuple(c.name for c in columns)
     return MicrodataForm(f"microdata, {universe}, schema {schema.name}", columns, (), after)

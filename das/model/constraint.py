@@ -64,7 +64,7 @@ class Limits(Frozen):
             raise InputError("a unit has bounds that are not there", where="bounds")
 
     @staticmethod
-    def of(lower: Ints, upper: Ints) -> Limits:
+    def from_bounds(lower: Ints, upper: Ints) -> Limits:
         """From ``(units, groups)`` both. The rows are in the order in which units first have them,
         so that equal bounds are equal values."""
         if lower.shape != upper.shape:
@@ -98,7 +98,7 @@ class Limits(Frozen):
         def summed(bound: Ints) -> Ints:
             return add_up(lambda keep: bound[self.row[keep]], self.groups, home, homes)
 
-        return Limits.of(summed(self.lower), summed(self.upper))
+        return Limits.from_bounds(summed(self.lower), summed(self.upper))
 
 
 def packed(*columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
@@ -400,9 +400,15 @@ class LevelBounds(Frozen):
         )
 
     @staticmethod
-    def of(b: Bounds) -> LevelBounds:
+    def from_bounds(b: Bounds) -> LevelBounds:
         return LevelBounds(
-            b.group, Limits.of(b.lower, b.upper), b.total, b.possible, b.reach, b.joint, b.exact
+            b.group,
+            Limits.from_bounds(b.lower, b.upper),
+            b.total,
+            b.possible,
+            b.reach,
+            b.joint,
+            b.exact,
         )
 
     def __len__(self) -> int:

@@ -48,7 +48,7 @@ class Histogram(Closed, Frozen):
             raise InputError("the cells of a unit are not strictly increasing", where="histogram")
 
     @staticmethod
-    def of(
+    def from_triplets(
         units: int,
         cells: int,
         unit: NDArray[np.int64],
@@ -106,7 +106,9 @@ class Histogram(Closed, Frozen):
 
     def up(self, parent: NDArray[np.int64], parents: int) -> Histogram:
         """Added up to the level above: ``parent`` is the parent of each unit."""
-        return Histogram.of(parents, self.cells, parent[self.unit], self.cell, self.count)
+        return Histogram.from_triplets(
+            parents, self.cells, parent[self.unit], self.cell, self.count
+        )
 
     def upward(self, spine: Spine) -> dict[str, Histogram]:
         """The histograms of all levels, root first, from this one of the lowest level."""
@@ -188,7 +190,7 @@ class SparseAnswers(Closed, Frozen):
     count: Ints
 
     @staticmethod
-    def of(dense: Ints) -> SparseAnswers:
+    def from_dense(dense: Ints) -> SparseAnswers:
         """The sparse form of an array ``(units, answers)``."""
         at, (units, answers) = np.flatnonzero(dense), dense.shape
         return SparseAnswers(units, answers, at, dense.ravel()[at])

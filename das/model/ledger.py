@@ -38,7 +38,9 @@ class Event(PlannedMeasurement):
     answers: int
 
     @staticmethod
-    def of(draw: PlannedMeasurement, universe: str, units: int, answers: int) -> Event:
+    def from_measurement(
+        draw: PlannedMeasurement, universe: str, units: int, answers: int
+    ) -> Event:
         """That ``draw`` was made."""
         return Event(
             draw.level,
@@ -221,7 +223,7 @@ def redundant_on(
     level and query that is redundant in some unit the measurements of all classes."""
     found = [
         i.on(tree, published)
-        for i in redundant(universe.on(UnitClasses.of(tree)), tree.spine.levels, tree.split)
+        for i in redundant(universe.on(UnitClasses.from_tree(tree)), tree.spine.levels, tree.split)
     ]
     some = {(i.measurement.level, i.measurement.query) for i in found if i.units}
     return tuple(i for i in found if (i.measurement.level, i.measurement.query) in some)

@@ -42,7 +42,7 @@ class Cover(Frozen):
     unit: Ints
 
     @staticmethod
-    def of(
+    def from_places(
         spine: Spine, home: Ints, counts: Callable[[str], NDArray[np.bool_]] | None = None
     ) -> Cover:
         """``home`` ``(lowest units,)``: the place that each lies in, or :data:`NOWHERE`. One pass
@@ -144,7 +144,7 @@ class MeasuredSpine(Frozen):
         return tuple(out)
 
     @staticmethod
-    def of(spine: Spine) -> MeasuredSpine:
+    def from_published(spine: Spine) -> MeasuredSpine:
         """The published spine itself: each level is measured with its own share."""
         return MeasuredSpine(spine, np.arange(len(spine.codes[-1])))
 
@@ -156,7 +156,7 @@ class MeasuredSpine(Frozen):
         each level, but not with what share. Without ``place`` it is the published spine itself.
         """
         if place is None and all(here.all() for here in measured):
-            return MeasuredSpine.of(spine)
+            return MeasuredSpine.from_published(spine)
         last = tuple(
             np.where(here, depth, -1).astype(np.int8) for depth, here in enumerate(measured)
         )
@@ -353,7 +353,7 @@ class MeasuredSpine(Frozen):
     def published(self, lowest: Histogram, places: int) -> Histogram:
         """A histogram of the lowest units as one of the ``places`` of the published spine: nobody
         is where the tree has no unit."""
-        return Histogram.of(
+        return Histogram.from_triplets(
             places, lowest.cells, self.place[lowest.unit], lowest.cell, lowest.count
         )
 
@@ -368,7 +368,9 @@ class MeasuredSpine(Frozen):
                 where="geography.spine",
                 remedy='fix the input, or set geography.spine = "tabulation"',
             )
-        return Histogram.of(len(self.place), lowest.cells, unit, lowest.cell, lowest.count)
+        return Histogram.from_triplets(
+            len(self.place), lowest.cells, unit, lowest.cell, lowest.count
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -420,7 +422,7 @@ class UnitClasses(Frozen):
     split: tuple[str, ...]
 
     @staticmethod
-    def of(tree: MeasuredSpine) -> UnitClasses:
+    def from_tree(tree: MeasuredSpine) -> UnitClasses:
         units = {
             level: {name: int(here.sum()) for name, here in tree.classes(level).items()}
             for level in tree.spine.levels
@@ -464,7 +466,7 @@ class Subtrees(Frozen):
             raise InputError("subtrees do not follow each other", where="subtrees")
 
     @staticmethod
-    def of(
+    def from_spine(
         spine: Spine, trees: Iterable[MeasuredSpine] = (), *, largest: int = LARGEST
     ) -> Subtrees:
         """The subtrees of a published tree, and of the measured ``trees`` over it.

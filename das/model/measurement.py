@@ -118,7 +118,7 @@ class Measurements(Frozen):
     slice of them.
 
     >>> total = Measurement("State", "total", 0, np.array([[7], [3]]), np.array([2.0, 2.0]))
-    >>> Measurements.of([total]).read("State", "total", 1, 2).values
+    >>> Measurements.from_measurements([total]).read("State", "total", 1, 2).values
     array([[3]])
     """
 
@@ -132,7 +132,7 @@ class Measurements(Frozen):
                 )
 
     @staticmethod
-    def of(measurements: Iterable[Measurement]) -> Measurements:
+    def from_measurements(measurements: Iterable[Measurement]) -> Measurements:
         """From measurements in any order; those of one level and query are slices that follow each
         other.
         """
@@ -296,7 +296,7 @@ class SparseMeasurement(Frozen):
             raise InputError("an answer of a unit that is not measured", where=where)
 
     @staticmethod
-    def of(
+    def from_coordinates(
         level: str,
         query: str,
         shape: tuple[int, int],
@@ -368,14 +368,16 @@ class SparseMeasurements(Frozen):
 
     >>> at, values = np.array([1, 5]), np.array([-2, 7])
     >>> some = SparseMeasurement("State", "age", 3, at, values, np.array([4.0, 4.0]))
-    >>> SparseMeasurements.of([some]).answers("State", "age", np.array([1]), np.array([2]))
+    >>> SparseMeasurements.from_measurements([some]).answers(
+    ...     "State", "age", np.array([1]), np.array([2])
+    ... )
     array([7])
     """
 
     held: Mapping[tuple[str, str], SparseMeasurement]
 
     @staticmethod
-    def of(measurements: Iterable[SparseMeasurement]) -> SparseMeasurements:
+    def from_measurements(measurements: Iterable[SparseMeasurement]) -> SparseMeasurements:
         return SparseMeasurements({(m.level, m.query): m for m in measurements})
 
     def queries(self, level: str) -> tuple[str, ...]:
@@ -424,13 +426,13 @@ class RecordingSource:
         self._said.setdefault((level, query), []).append((at, values))
         return values
 
-    def of(self, level: str) -> Iterator[SparseMeasurement]:
+    def recorded(self, level: str) -> Iterator[SparseMeasurement]:
         """All answers given at a level, for each of its queries, even for queries without any
         request.
         """
         for query in self.queries(level):
             said = [(np.zeros(0, dtype=np.int64),) * 2, *self._said.get((level, query), [])]
             at, values = (np.concatenate(parts) for parts in zip(*said, strict=True))
-            yield SparseMeasurement.of(
+            yield SparseMeasurement.from_coordinates(
                 level, query, self.shape(level, query), at, values, self.variance(level, query)
             )

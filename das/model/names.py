@@ -180,7 +180,7 @@ class Names(Frozen):
             )
 
     @staticmethod
-    def of(codes: Codes | NDArray[np.str_], names: NDArray[np.str_]) -> Names:
+    def from_pairs(codes: Codes | NDArray[np.str_], names: NDArray[np.str_]) -> Names:
         """Names from pairs in any order; the first pair of each code counts. Blanks around a name
         are cut, and characters that cannot be printed on one line become blanks."""
         unique, first = np.unique(encoded(codes), return_index=True)
@@ -204,7 +204,7 @@ def merged(parts: Iterable[Mapping[str, Names]]) -> dict[str, Names]:
     out = {}
     for field in dict.fromkeys(f for p in parts for f in p):
         here = [p[field] for p in parts if field in p]
-        out[field] = Names.of(
+        out[field] = Names.from_pairs(
             np.concatenate([n.codes for n in here]), np.concatenate([n.names for n in here])
         )
     return out
@@ -363,4 +363,4 @@ REGION_OF_DIVISION = (9, 1, 1, 2, 2, 3, 3, 3, 4, 4)
 def state_names() -> dict[str, Names]:
     """The names of the states, for files that say their codes alone."""
     codes, names = (np.array([getattr(s, part) for s in STATES]) for part in ("fips", "name"))
-    return {"State": Names.of(codes, names)}
+    return {"State": Names.from_pairs(codes, names)}

@@ -71,7 +71,7 @@ class Plan:
         check_covered(self.measurements, self.paths)
 
     @staticmethod
-    def of(
+    def from_allocation(
         budget: Fraction,
         mechanism: Mechanism,
         neighbours: Neighbours,
@@ -91,7 +91,7 @@ class Plan:
         ... )
         >>> [
         ...     d.parameter
-        ...     for d in Plan.of(
+        ...     for d in Plan.from_allocation(
         ...         Fraction(4), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares
         ...     ).measurements
         ... ]
@@ -270,8 +270,8 @@ def _split(
         raise SpecError(
             f"neighbours are {neighbours!r}", where="plan", remedy=f"say {' or '.join(known)}"
         )
-    allocation = Allocation.of(levels, queries)
-    return Plan.of(
+    allocation = Allocation.from_shares(levels, queries)
+    return Plan.from_allocation(
         number(budget, mechanism.currency), mechanism, Neighbours(neighbours), allocation
     )
 

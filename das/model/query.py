@@ -82,7 +82,7 @@ class Grouping:
         return out
 
     @staticmethod
-    def of(
+    def from_levels(
         name: str,
         attribute: str,
         levels: Sequence[str],

@@ -75,7 +75,7 @@ class Attribute:
         object.__setattr__(self, "labels", labels)
 
     @staticmethod
-    def of(name: str, levels: int | Sequence[str] | Mapping[str, str]) -> Attribute:
+    def from_levels(name: str, levels: int | Sequence[str] | Mapping[str, str]) -> Attribute:
         """With a list of codes, a mapping of codes to labels, or a number n for the levels 0 to n -
         1.
         """
@@ -160,7 +160,7 @@ class Schema(Frozen):
         _ = self._never
 
     @staticmethod
-    def of(
+    def from_attributes(
         name: str,
         attributes: Mapping[str, int | Sequence[str] | Mapping[str, str]],
         *,
@@ -173,7 +173,7 @@ class Schema(Frozen):
         the levels of each group. Raises :class:`SpecError`.
 
         >>> adult = ("age", {"minor": range(18), "adult": range(18, 120)})
-        >>> Schema.of(
+        >>> Schema.from_attributes(
         ...     "people",
         ...     {"age": 120, "sex": {"m": "Male", "f": "Female"}},
         ...     groupings={"votingage": adult},
@@ -186,7 +186,7 @@ class Schema(Frozen):
                 where=f"schema {name!r}",
                 remedy='give a mapping of names to levels, such as {"age": 120, "sex": ["f", "m"]}',
             )
-        own = tuple(Attribute.of(key, levels) for key, levels in attributes.items())
+        own = tuple(Attribute.from_levels(key, levels) for key, levels in attributes.items())
         known = {a.name: a.levels for a in own}
         recodes = []
         for key, (attribute, groups) in (groupings or {}).items():
@@ -198,7 +198,7 @@ class Schema(Frozen):
                     remedy=f"there are {', '.join(known)}",
                 )
             members = {group: [str(x) for x in levels] for group, levels in groups.items()}
-            recodes.append(Grouping.of(key, attribute, known[attribute], members, where))
+            recodes.append(Grouping.from_levels(key, attribute, known[attribute], members, where))
         zeros = tuple(
             {a: tuple(map(str, levels)) for a, levels in rule.items()} for rule in impossible
         )

@@ -88,6 +88,6 @@ class Certificates:
         )
 
     @staticmethod
-    def of(given: Mapping[str, Mapping[str, Any]]) -> Certificates:
+    def from_dicts(given: Mapping[str, Mapping[str, Any]]) -> Certificates:
         """From what :func:`dataclasses.asdict` makes of one."""
         return Certificates(*(Certificate(**given[part]) for part in ("estimation", "rounding")))

@@ -195,7 +195,9 @@ class Spine(Frozen):
         called = [blank(len(u)) for u in units]
         for level, column in (names or {}).items():
             at = list(levels).index(level)
-            called[at] = Names.of(codes[at], tables.texts(frame, column, where)).at(units[at])
+            called[at] = Names.from_pairs(codes[at], tables.texts(frame, column, where)).at(
+                units[at]
+            )
         return Spine(tuple(levels), units, parents, tuple(called))
 
     def __len__(self) -> int:

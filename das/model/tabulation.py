@@ -40,7 +40,7 @@ def general(schema: Schema, letter: str) -> tuple[Tabulation, ...]:
 
     >>> [
     ...     (t.name, t.query)
-    ...     for t in general(Schema.of("people", {"age": 2, "sex": ["f", "m"]}), "T")
+    ...     for t in general(Schema.from_attributes("people", {"age": 2, "sex": ["f", "m"]}), "T")
     ... ]
     [('T0', 'total'), ('T1', 'age'), ('T2', 'sex'), ('T3', 'age * sex')]
     """

@@ -166,10 +166,12 @@ def _where_living(schema: Schema) -> CodedColumn:
 def _redistricting_persons() -> MicrodataForm:
     columns = (
         _where_living(PL94),
-        CodedColumn.of("GQTYPE_PL", PL94, "hhgq", tuple(map(str, range(8)))),
-        CodedColumn.of("VOTING_AGE", PL94, "votingage", ("1", "2")),
-        CodedColumn.of("CENHISP", PL94, "hispanic", ("1", "2")),
-        CodedColumn.of("CENRACE", PL94, "cenrace", tuple(f"{i:02d}" for i in range(1, 64))),
+        CodedColumn.for_attribute("GQTYPE_PL", PL94, "hhgq", tuple(map(str, range(8)))),
+        CodedColumn.for_attribute("VOTING_AGE", PL94, "votingage", ("1", "2")),
+        CodedColumn.for_attribute("CENHISP", PL94, "hispanic", ("1", "2")),
+        CodedColumn.for_attribute(
+            "CENRACE", PL94, "cenrace", tuple(f"{i:02d}" for i in range(1, 64))
+        ),
     )
     after = (SERIAL, *(c.name for c in columns))
     return MicrodataForm(
@@ -216,10 +218,10 @@ def _e2e_1940_persons() -> MicrodataForm:
     s = E2E_1940
     columns = (
         _where_living(s),
-        CodedColumn.of("QAGE", s, "votingage", ("17", "18")),
-        CodedColumn.of("CENHISP", s, "hispanic", ("1", "2")),
-        CodedColumn.of("CENRACE", s, "race", tuple(map(str, range(1, 7)))),
-        CodedColumn.of("GQTYPE", s, "hhgq", ("000", *(f"{i}01" for i in range(1, 8)))),
+        CodedColumn.for_attribute("QAGE", s, "votingage", ("17", "18")),
+        CodedColumn.for_attribute("CENHISP", s, "hispanic", ("1", "2")),
+        CodedColumn.for_attribute("CENRACE", s, "race", tuple(map(str, range(1, 7)))),
+        CodedColumn.for_attribute("GQTYPE", s, "hhgq", ("000", *(f"{i}01" for i in range(1, 8)))),
     )
     races = tuple(f"QRACE{i}" for i in range(1, 9))
     constants = {

@@ -70,7 +70,7 @@ def _write_lines(
     part: int,
 ) -> None:
     """The lines of a part in its tables."""
-    every = tables.of(u, opened.assigned(u.name))
+    every = tables.universe_tables(u, opened.assigned(u.name))
     for level in opened.levels:
         columns = LineColumns.read(work.columns(), level)
         for table in every:
@@ -100,7 +100,7 @@ def certificates(
     for found in (f for answer in answers for subtree in answer["subtrees"] for f in subtree):
         of_u = out[found["universe"]]
         for level, c in found["certificates"].items():
-            of_u[level] = of_u.get(level, Certificates()).merge(Certificates.of(c))
+            of_u[level] = of_u.get(level, Certificates()).merge(Certificates.from_dicts(c))
     return out
 
 
@@ -148,7 +148,7 @@ def merge(
             continue
         progress.stage(f"tables: {u.name}", len(below.spine))
         _write_lines(work, opened, u, published[u.name], 0)
-        every = tables.of(u, opened.assigned(u.name))
+        every = tables.universe_tables(u, opened.assigned(u.name))
         for level in below.spine.levels:
             columns, numbers = (
                 LineColumns.read(work.columns(), level),
@@ -414,7 +414,7 @@ def _made(work: WorkFiles, opened: OpenedRelease, subtree: int) -> list[Path]:
         if opened.after.tables:
             out += [
                 work.rows(t.name, level, subtree)
-                for t in tables.of(u, opened.assigned(u.name))
+                for t in tables.universe_tables(u, opened.assigned(u.name))
                 for level in opened.levels
             ]
     return out

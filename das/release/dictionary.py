@@ -30,8 +30,7 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import SAYS, RecordKind, Universe
 from das.release import prior_document
-from das.tables import Table
-from das.tables import of as tables_of
+from das.tables import Table, universe_tables
 
 NAME = "dictionary.csv"
 FILES = {
@@ -135,7 +134,9 @@ def entries(
         if after.method == "full-information" and len(spine) > 1:
             parts.append(_estimates(u, u.name in own_spine))
         if after.tables:
-            parts.append(of_tables(tables_of(u, made_up), u.records, spine, made_up, after.private))
+            parts.append(
+                of_tables(universe_tables(u, made_up), u.records, spine, made_up, after.private)
+            )
         out += of_universe(u.name, *parts)
     return out
 

@@ -254,7 +254,7 @@ def known_of(schema: Schema, spine: Spine, found: Mapping[str, StatedBounds]) ->
     counts = []
     for level, names in found.items():
         if ends[0] in names:
-            limits = Limits.of(names[ends[0]][1], names[ends[1]][1])
+            limits = Limits.from_bounds(names[ends[0]][1], names[ends[1]][1])
         if "joint_total" in names:
             codes = spine.codes[spine.index(level)]
             joint = level, JointTotals.of_places(codes, names["joint_total"][1][:, 0])

@@ -51,7 +51,9 @@ class OwnReplicates(ReleaseSource):
     @staticmethod
     def of(opened: OpenedRelease) -> OwnReplicates:
         every = tuple(
-            (u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name))
+            (u, t)
+            for u in opened.after.universes
+            for t in tables.universe_tables(u, opened.assigned(u.name))
         )
         return OwnReplicates(opened.spine, every, opened.after.private, opened.folder, opened)
 

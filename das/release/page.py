@@ -24,7 +24,7 @@ from das.report.answers import Answers, PublishedUniverse, Shown, across, gather
 from das.report.facts import ListedMeasurement, facts
 from das.report.release_page import release_html
 from das.report.template import PublicFrame, place_of
-from das.tables import of as tables_of
+from das.tables import universe_tables
 from das.version import __version__
 
 NAME = "report.html"
@@ -121,7 +121,9 @@ def _frame(release: OpenedRelease, out: Path) -> PublicFrame:
     what = PUBLICATIONS.get(after.persons.schema.name, f"counts of {records}")
     census = CENSUSES.get(release.spec.reader or "")
     named = [
-        (t.name, t.title) for u in after.universes for t in tables_of(u, release.assigned(u.name))
+        (t.name, t.title)
+        for u in after.universes
+        for t in universe_tables(u, release.assigned(u.name))
     ]
     return PublicFrame(
         place_of(release.spine, after.name),

@@ -105,7 +105,9 @@ def consistent_bounds(
         high = np.full_like(low, NO_LIMIT)
         low[:, _OCCUPIED], high[:, _OCCUPIED] = lower, upper
         group = np.arange(H1.cells, dtype=np.intp)
-        out[levels[depth]] = replace(here, group=group, limits=Limits.of(low, high), reach=None)
+        out[levels[depth]] = replace(
+            here, group=group, limits=Limits.from_bounds(low, high), reach=None
+        )
         if depth:
             up, many = parent[depth], len(bounds[levels[depth - 1]])
             lower, upper = (
@@ -212,7 +214,7 @@ def publish(
     if not release.after.tables:
         return histograms
     progress.stage(f"tables: {universe.name}", len(spine))
-    published = tables.of(universe, release.assigned(universe.name))
+    published = tables.universe_tables(universe, release.assigned(universe.name))
     for level, level_codes in zip(spine.levels, spine.codes, strict=True):
         published_tables.write(
             out / "tables",

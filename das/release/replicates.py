@@ -109,7 +109,7 @@ class NewNoise:
             a, b = max(first, start), min(last, stop)
             if a < b:
                 found.append(self._drawn(level, first, last).read(level, query, a, b))
-        return Measurements.of(found).read(level, query, start, stop)
+        return Measurements.from_measurements(found).read(level, query, start, stop)
 
     def part(self, level: str, start: int, stop: int) -> NewNoise:
         """Itself: a replicate is made by one process."""
@@ -140,7 +140,7 @@ class NewNoise:
         queries = {q: u.schema.query(q) for q in self.queries(level)}
         rows, bits = self.counts[level].rows(start, stop), self.noise.entropy.chunk(label)
         drawn = noisy_answers(level, start, rows, queries, draws, bits)
-        held.append((start, Measurements.of(m.as_published() for m in drawn)))
+        held.append((start, Measurements.from_measurements(m.as_published() for m in drawn)))
         return held[-1][1]
 
 

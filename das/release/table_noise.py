@@ -91,7 +91,7 @@ class TableNoise(Frozen):
         if self.tree.alike:
             return self.variance[depth][self.kind[depth]]
         out = np.zeros((self.published.units(level), self.variance[0].shape[1]))
-        cover = Cover.of(
+        cover = Cover.from_places(
             self.tree.spine,
             self.published.up(self.published.levels[-1], level)[self.tree.place],
             self.tree.measured,

@@ -181,7 +181,7 @@ def round_estimate(
     bureau = objective == "bureau-2020"
     cells = len(bounds.group)
     if not len(estimate.cell):
-        return Histogram.of(
+        return Histogram.from_triplets(
             len(estimate.x), cells, *(np.zeros(0, dtype=np.int64),) * 3
         ), Certificate()
     few = bool(chain)
@@ -325,7 +325,7 @@ def repair(
     for above in spine.levels[: spine.index(level) + 1]:
         h = published[above]
         at = spine.up(level, above)[home]
-        out[above] = Histogram.of(
+        out[above] = Histogram.from_triplets(
             h.units, h.cells, *map(np.concatenate, ((h.unit, at), (h.cell, cell), (h.count, count)))
         )
     return out, Certificate(repaired=len(changes), moved=int(count[count > 0].sum()))

@@ -57,7 +57,7 @@ def check(spec: CountsKeys) -> None:
 
 def _check_columns(spec: CountsKeys) -> None:
     if spec.data.columns is not None:
-        Columns.of(spec.data.columns, spec.schema_built)
+        Columns.from_options(spec.data.columns, spec.schema_built)
     if spec.geography.places is not None and "places" not in READERS[spec.data.reader].options:
         raise SpecError(
             f"the reader {spec.data.reader!r} has all places in its input",
@@ -66,7 +66,7 @@ def _check_columns(spec: CountsKeys) -> None:
         )
     for name, part in spec.own.items():
         u = spec.universe(name)
-        Columns.of(part.data.columns, u.schema, u.key("data.columns"))
+        Columns.from_options(part.data.columns, u.schema, u.key("data.columns"))
 
 
 def _check_prior(persons: Universe, lowest: str) -> None:

@@ -128,7 +128,7 @@ class RunSpec(CountsKeys):
         for name in ("universes", "after", "terms"):
             found.__dict__.pop(name, None)  # a copy has what was computed of the other
         found._unit_classes = {
-            name: t if isinstance(t, UnitClasses) else UnitClasses.of(t)
+            name: t if isinstance(t, UnitClasses) else UnitClasses.from_tree(t)
             for name, t in trees.items()
         }
         return found

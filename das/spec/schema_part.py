@@ -124,7 +124,7 @@ class SchemaPart(Part):
         levels = (self.attributes or {}).get(part.attribute)
         if levels is None:
             raise SpecError(f"no attribute {part.attribute!r}", where=where)
-        return Grouping.of(name, part.attribute, levels, part.groups, where)
+        return Grouping.from_levels(name, part.attribute, levels, part.groups, where)
 
 
 # The tables of a configuration that declare a universe and published tables of one's own.

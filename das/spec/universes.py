@@ -228,8 +228,8 @@ def plan_of(
         raise SpecError(error.what, where=str(error.where).replace("budget", where, 1)) from None
     mechanism, neighbours = MECHANISMS[spec.budget.mechanism], Neighbours(spec.budget.neighbours)
     if spec.geography.spine == "tabulation":
-        return Plan.of(total, mechanism, neighbours, allocation)
+        return Plan.from_allocation(total, mechanism, neighbours, allocation)
     paths = tabulation.conceivable(levels)
-    return Plan.of(
+    return Plan.from_allocation(
         total, mechanism, neighbours, allocation, tabulation.classes(levels, paths), paths
     )

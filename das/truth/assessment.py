@@ -25,8 +25,7 @@ from das.model.spine import Spine
 from das.model.universe import Planned, Universe
 from das.release.opened import OpenedRelease, open_release
 from das.spec import RunSpec
-from das.tables import Table
-from das.tables import of as tables_of
+from das.tables import Table, universe_tables
 from das.truth import files as truth
 from das.truth.evaluation import (
     EstimateSource,
@@ -175,13 +174,13 @@ def _compared(universe: Planned, said: OpenedRelease, run: AssessmentInput) -> C
     measured = measured_over(tree, truth, published, said.source(universe), queries, estimates)
     whole = Whole(truth[root], published[root])
     return Comparand(
-        universe, truth, published, measured, whole, tables_of(universe, said.assigned(name))
+        universe, truth, published, measured, whole, universe_tables(universe, said.assigned(name))
     )
 
 
 def queries_by_level(universe: Planned, tree: MeasuredSpine) -> dict[str, tuple[str, ...]]:
     """The queries that some unit of each level of a tree is measured with."""
-    draws = universe.on(UnitClasses.of(tree)).measurements
+    draws = universe.on(UnitClasses.from_tree(tree)).measurements
     return {
         lv: tuple(dict.fromkeys(d.query for d in draws if d.level == lv))
         for lv in tree.spine.levels

@@ -56,7 +56,7 @@ class ResumeState:
             prepared.sources,
             prepared.assigned,
             tuple(invariants(prepared.constraints)),
-            {name: UnitClasses.of(tree) for name, tree in prepared.trees.items()},
+            {name: UnitClasses.from_tree(tree) for name, tree in prepared.trees.items()},
             tuple(a.kind for a in prepared.areas),
         )
 

@@ -41,7 +41,7 @@ from das.release.prior_document import WorkFiles, stage_tasks, subtrees_of
 from das.release.seal import seal
 from das.spec import RunSpec
 from das.spec.notes import notes
-from das.tables import of as tables_of
+from das.tables import universe_tables
 from das.truth import files as truth
 from das.truth.assessment import AssessmentInput, Comparand, Measured, Piece, assess, tally, write
 from das.truth.beginning import ResumeState, truth_digests
@@ -203,7 +203,9 @@ def upper_tree_of(
         unit.append(places(codes, arrays["codes"])[h.unit])
         cell.append(h.cell)
         count.append(h.count)
-    whole = Histogram.of(len(codes), parts[0].cells, *map(np.concatenate, (unit, cell, count)))
+    whole = Histogram.from_triplets(
+        len(codes), parts[0].cells, *map(np.concatenate, (unit, cell, count))
+    )
     return published, upward(Confidential(whole), tree.spine)
 
 
@@ -286,7 +288,7 @@ def _compared(
         published,
         Measured(spine, known, against),
         whole,
-        tables_of(u, opened.assigned(u.name)),
+        universe_tables(u, opened.assigned(u.name)),
     )
 
 
@@ -387,5 +389,5 @@ def assess_release(
         for subtree in range(1, len(upper_tree.cut) + 1):
             yield tallies.read(directory.tallies_of(subtree), Tallies)
 
-    tables = {u.name: tables_of(u, upper_tree.assigned(u.name)) for u in spec.universes}
+    tables = {u.name: universe_tables(u, upper_tree.assigned(u.name)) for u in spec.universes}
     return write(spec, directory, Tallies.merged(parts()), tables, resume_state.areas, whole)

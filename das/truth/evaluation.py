@@ -232,7 +232,7 @@ def differences(
     for level, query in _each(spine, schema, queries):
         tally, differ = _tally(spine, level), 0
         for start, one, other in _answers(spine, level, query, a[level], b[level]):
-            tally.add(other, SparseAnswers.of(one), start)
+            tally.add(other, SparseAnswers.from_dense(one), start)
             differ += int(np.count_nonzero(one != other))
         row = _all(tally, level, query)
         yield DifferenceRow(level, query.name, row.n, differ, row.mae, row.rmse, row.max, row.bias)
@@ -252,9 +252,9 @@ def errors_of_two(
         of_a, of_b, apart = (_tally(spine, level) for _ in range(3))
         true = truth[level].open(REASON)
         for start, wanted, one, other in _answers(spine, level, query, true, a[level], b[level]):
-            of_a.add(one, SparseAnswers.of(wanted), start)
-            of_b.add(other, SparseAnswers.of(wanted), start)
-            apart.add(np.abs(other - wanted), SparseAnswers.of(np.abs(one - wanted)), start)
+            of_a.add(one, SparseAnswers.from_dense(wanted), start)
+            of_b.add(other, SparseAnswers.from_dense(wanted), start)
+            apart.add(np.abs(other - wanted), SparseAnswers.from_dense(np.abs(one - wanted)), start)
         x, y, d = (_all(t, level, query) for t in (of_a, of_b, apart))
         yield TwoErrorsRow(
             level,
@@ -520,7 +520,7 @@ def _added(parts: Sequence[tuple[Ints, Histogram]], units: int) -> Histogram:
         np.concatenate(x)
         for x in zip(*((at[h.unit], h.cell, h.count) for at, h in parts), strict=True)
     )
-    return Histogram.of(units, parts[0][1].cells, unit, cell, count)
+    return Histogram.from_triplets(units, parts[0][1].cells, unit, cell, count)
 
 
 def _low(geography: str) -> tuple[int, ...]:

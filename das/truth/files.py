@@ -36,7 +36,7 @@ def read(path: Path) -> Confidential[Histogram]:
         meta = table.schema.metadata
         units, cells = int(meta[b"units"]), int(meta[b"cells"])
         unit, cell, count = (csv_text.array(table[c]).astype(np.int64) for c in _COLUMNS)
-        return Confidential(Histogram.of(units, cells, unit, cell, count))
+        return Confidential(Histogram.from_triplets(units, cells, unit, cell, count))
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError, InputError) as error:
         raise ReleaseError(
             f"the true counts cannot be read ({error})",

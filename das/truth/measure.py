@@ -105,7 +105,7 @@ def events(
     for d in measurements:
         SAMPLERS[d.mechanism.name].refuse(d.parameter)
     return tuple(
-        Event.of(d, universe, units[d.unit_class], schema.query(d.query).answers)
+        Event.from_measurement(d, universe, units[d.unit_class], schema.query(d.query).answers)
         for d in measurements
     )
 

@@ -184,7 +184,7 @@ def trees_of(
     another part have them."""
     g, known = spec.geography, known_structures(spec)
     if g.spine == "tabulation":
-        return {u.name: MeasuredSpine.of(spine) for u in spec.universes}
+        return {u.name: MeasuredSpine.from_published(spine) for u in spec.universes}
     there = {*spine.levels, *blocks.fields, *lists}
     named = [name for name in g.named if name in there or not partly]
     rule = optimized.Rule(
@@ -386,7 +386,7 @@ class PublicTree:
             group_quarters=e.group_quarters,
         )
         # no lower bounds: with totals of zero these could not be met
-        limits = None if found is None else Limits.of(np.zeros_like(found[0]), found[1])
+        limits = None if found is None else Limits.from_bounds(np.zeros_like(found[0]), found[1])
         total: Ints | JointTotals | None = None
         if e.total is not None:
             total = np.zeros(tree.spine.units(e.total), dtype=np.int64)

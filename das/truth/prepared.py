@@ -32,7 +32,7 @@ def lowest_histogram(
     r = records.open("to count records by unit and cell")
     units = spine.units(spine.levels[-1])
     return Confidential(
-        Histogram.of(units, r.schema.cells, unit_of_block[r.block], r.cell, r.count)
+        Histogram.from_triplets(units, r.schema.cells, unit_of_block[r.block], r.cell, r.count)
     )
 
 
@@ -164,7 +164,7 @@ class Prepared(Closed):
         dwellings have bounds: then sums do not tell the upper tree enough
         (:mod:`das.geography.invariants`)."""
         subtrees, levels = (
-            Subtrees.of(self.spine, self.trees.values(), largest=LARGEST),
+            Subtrees.from_spine(self.spine, self.trees.values(), largest=LARGEST),
             self.spine.levels,
         )
         for known in self.constraints.values():
@@ -211,7 +211,7 @@ def joined(parts: list[Prepared]) -> Prepared:
     trees, at_tree = {}, {}
     for u in universes:
         trees[u], at_tree[u] = (
-            (MeasuredSpine.of(spine), at)
+            (MeasuredSpine.from_published(spine), at)
             if (own := of_parts.pop(u)) is None
             else _tree(own, lowest)
         )

@@ -27,12 +27,12 @@ GAUSSIAN = DISCRETE_GAUSSIAN
 
 
 def events(plan: Plan) -> list[Event]:
-    return [Event.of(d, "persons", 5, 3) for d in plan.measurements]
+    return [Event.from_measurement(d, "persons", 5, 3) for d in plan.measurements]
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_a_plan_a_ledger_and_its_events_are_the_same_draws(neighbours: Neighbours) -> None:
-    plan = Plan.of(Fraction(3), GAUSSIAN, neighbours, SHARES)
+    plan = Plan.from_allocation(Fraction(3), GAUSSIAN, neighbours, SHARES)
     s = neighbours.sensitivity
     by_hand = Composition.of(
         [(s / (2 * Fraction(1)), 3 * s)]
@@ -47,8 +47,8 @@ def test_a_plan_a_ledger_and_its_events_are_the_same_draws(neighbours: Neighbour
 
 def test_neighbours_matter() -> None:
     """The same noise, replaced or removed: twice the draws."""
-    bounded = Plan.of(Fraction(3), GAUSSIAN, Neighbours.BOUNDED, SHARES)
-    removed = Plan.of(Fraction(3, 2), GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
+    bounded = Plan.from_allocation(Fraction(3), GAUSSIAN, Neighbours.BOUNDED, SHARES)
+    removed = Plan.from_allocation(Fraction(3, 2), GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
     assert [d.parameter for d in bounded.measurements] == [
         d.parameter for d in removed.measurements
     ]
@@ -64,7 +64,7 @@ def test_an_event_that_costs_no_whole_number_of_changes_is_refused() -> None:
 
 
 def test_geometric_draws_add_up() -> None:
-    plan = Plan.of(Fraction(1, 4), GEOMETRIC, Neighbours.BOUNDED, SHARES)
+    plan = Plan.from_allocation(Fraction(1, 4), GEOMETRIC, Neighbours.BOUNDED, SHARES)
     ledger = Ledger(Fraction(1), spent=events(plan))
     assert pure(plan) == pure(ledger) == pure(events(plan)) == Fraction(1, 4)
     for draws in (plan, ledger, events(plan), iter(events(plan))):
@@ -76,14 +76,16 @@ def test_geometric_draws_add_up() -> None:
 
 
 def test_an_epsilon_that_is_no_float_is_between_two() -> None:
-    low, high = epsilon(Plan.of(Fraction(1, 10), GEOMETRIC, Neighbours.BOUNDED, SHARES), "1e-10")
+    low, high = epsilon(
+        Plan.from_allocation(Fraction(1, 10), GEOMETRIC, Neighbours.BOUNDED, SHARES), "1e-10"
+    )
     assert Fraction(low) < Fraction(1, 10) < Fraction(high)
     assert high == math.nextafter(low, 1)
 
 
 def test_costs_in_rho_are_no_epsilon() -> None:
     """The number would be a budget of rho, and far too small."""
-    plan = Plan.of(Fraction(1, 2), GAUSSIAN, Neighbours.BOUNDED, SHARES)
+    plan = Plan.from_allocation(Fraction(1, 2), GAUSSIAN, Neighbours.BOUNDED, SHARES)
     for draws in (plan, Ledger(Fraction(1), spent=events(plan)), events(plan)):
         with pytest.raises(
             PrivacyError,

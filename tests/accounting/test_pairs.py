@@ -25,7 +25,7 @@ from das.spec import RunSpec
 from tests.spec.test_dhc_best import EIGHT, of
 
 Costs = Mapping[tuple[str, str], Fraction]
-SCHEMA = Schema.of(
+SCHEMA = Schema.from_attributes(
     "small",
     {"age": 5, "sex": 2, "race": 3},
     groupings={

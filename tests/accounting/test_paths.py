@@ -147,7 +147,7 @@ def test_several_compositions_are_not_taken_for_one() -> None:
         PrivacyError, match=r"3 pairs of places.*each pair is a composition of its own"
     ):
         Composition.of(TWO)
-    events = [Event.of(d, "persons", 1, 1) for d in TWO.measurements]
+    events = [Event.from_measurement(d, "persons", 1, 1) for d in TWO.measurements]
     for said in (events, TWO.measurements):
         with pytest.raises(PrivacyError, match="two classes of 'State'"):
             Composition.of(said)
@@ -164,7 +164,9 @@ def test_several_compositions_are_not_taken_for_one() -> None:
         for d in TWO.measurements
     )
     plan = Plan(BOUNDED, draws, TWO.paths)
-    ledger = Ledger(TWO.cost, spent=[Event.of(d, "persons", 1, 1) for d in draws], paths=TWO.paths)
+    ledger = Ledger(
+        TWO.cost, spent=[Event.from_measurement(d, "persons", 1, 1) for d in draws], paths=TWO.paths
+    )
     assert pure(ledger) == TWO.cost == pure(plan)
     low, high = epsilon(plan, DELTA)
     assert low <= TWO.cost <= high
@@ -296,4 +298,4 @@ def test_costs_of_two_currencies_are_refused_by_the_account() -> None:
         with pytest.raises(PrivacyError, match=other):
             cost(currency, record(mixed, BOUNDED))
     with pytest.raises(PrivacyError, match="do not add up"):
-        pure([Event.of(d, "persons", 1, 1) for d in mixed])
+        pure([Event.from_measurement(d, "persons", 1, 1) for d in mixed])

@@ -49,7 +49,7 @@ def plan_of(
     neighbours: Neighbours,
 ) -> Plan:
     allocation = Allocation(levels, dict.fromkeys(levels, queries))
-    return Plan.of(
+    return Plan.from_allocation(
         rho,
         DISCRETE_GAUSSIAN,
         neighbours,

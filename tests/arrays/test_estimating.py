@@ -18,7 +18,7 @@ from das.estimate.family import Family
 from das.model.not_private import CELL, COLUMN
 from das.model.solution import Certificate
 
-SCHEMA = das.Schema.of(
+SCHEMA = das.Schema.from_attributes(
     "people",
     {"home": ["house", "college"], "age": 3, "sex": {"f": "Female", "m": "Male"}},
     dwelling="home",
@@ -504,12 +504,16 @@ def test_what_a_notebook_shows_is_a_line(noisy: das.Noisy) -> None:
 
 def test_structures_need_a_dwelling() -> None:
     with pytest.raises(InputError, match="structures need a schema"):
-        das.bounds(das.Schema.of("x", {"age": 2}), SPINE, None, STRUCTURES)
+        das.bounds(das.Schema.from_attributes("x", {"age": 2}), SPINE, None, STRUCTURES)
 
 
 def test_bounds_of_another_spine_are_refused(noisy: das.Noisy) -> None:
     other = das.Spine.from_frame(PLACES[:4], SPINE.levels)
-    for known in (das.bounds(SCHEMA, other), das.bounds(das.Schema.of("x", {"age": 2}), SPINE), {}):
+    for known in (
+        das.bounds(SCHEMA, other),
+        das.bounds(das.Schema.from_attributes("x", {"age": 2}), SPINE),
+        {},
+    ):
         with pytest.raises(InputError, match="bounds: there are none for the units of"):
             das.topdown(noisy, SPINE, known)
 

@@ -22,7 +22,7 @@ from das.model.not_private import CELL, COLUMN
 
 PLACES = pd.DataFrame({"County": ["b", "a", "b", "a"], "Block": ["b2", "a1", "b1", "a2"]})
 SPINE = das.Spine.from_frame(PLACES, ["State", "County", "Block"])
-SCHEMA = das.Schema.of(
+SCHEMA = das.Schema.from_attributes(
     "people",
     {"age": 4, "sex": {"f": "Female", "m": "Male"}},
     impossible=[{"age": [3], "sex": ["m"]}],
@@ -86,7 +86,7 @@ def test_the_same_records_in_another_form_count_the_same(truth: Counted, change:
 
 
 def test_numbers_are_codes_where_codes_are_numbers_and_positions_where_that_is_said() -> None:
-    schema = das.Schema.of("x", {"sex": ["2", "1"], "home": ["no", "yes"]})
+    schema = das.Schema.from_attributes("x", {"sex": ["2", "1"], "home": ["no", "yes"]})
     spine = das.Spine.from_frame({"B": ["b"]}, ["B"])
     records = {"B": ["b", "b"], "sex": [1, 1], "home": [1, 0]}
     h = das.count(records, schema, spine, positions=["home"]).levels["B"].open("test")

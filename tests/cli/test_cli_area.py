@@ -94,7 +94,7 @@ def test_published_counts_are_sums_of_the_microdata_and_formats_agree(
     path = listed(tmp_path / "mine.csv", pairs)
     u = opened.after.persons
     h = microdata.read(opened.folder / "microdata" / "persons", u, opened.spine.codes[-1])
-    p4 = next(t for t in tables.of(u, opened.assigned(u.name)) if t.name == "P4")
+    p4 = next(t for t in tables.universe_tables(u, opened.assigned(u.name)) if t.name == "P4")
     expected = member.astype(int) @ p4.values(h)
     code, out, err = das(run, "--blocks", path, "--statistics", "p4", "--json")
     assert code == 0
@@ -227,7 +227,7 @@ def test_bad_input_is_told_and_nothing_is_written(
 def test_a_plan_has_each_block_in_one_district(
     das: Das, run: Path, opened: OpenedRelease, tmp_path: Path
 ) -> None:
-    pairs = by_level(opened, MeasuredSpine.of(opened.spine), "County")
+    pairs = by_level(opened, MeasuredSpine.from_published(opened.spine), "County")
     whole = listed(tmp_path / "plan.csv", pairs)
     code, out, err = das(run, "--blocks", whole, "--plan", "--json")
     assert (code, err) == (0, "")

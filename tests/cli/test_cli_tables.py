@@ -61,7 +61,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     for schema, kind in ((PL94, PERSONS), (H1, HOUSING)):
         dense = rng.poisson(0.3, (3, schema.cells))
-        h = Histogram.of(
+        h = Histogram.from_triplets(
             3, schema.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel()
         )
         for level, codes, counts in (("State", encoded(["0"]), h.up(up, 1)), ("County", CODES, h)):
@@ -300,7 +300,9 @@ def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     areas.write(folder / "areas.parquet", [town], spine)
     dense = np.random.default_rng(1).poisson(0.1, (3, PL94.cells))
-    h = Histogram.of(3, PL94.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
+    h = Histogram.from_triplets(
+        3, PL94.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel()
+    )
     for level, counts in (("Block", h), ("Block_Group", h.up(parent[2], 2))):
         beside = published_tables.identifiers(spine, level)
         codes = spine.codes[spine.index(level)]

@@ -147,7 +147,11 @@ def _tree(rng: np.random.Generator, *, bypassed: bool) -> Case | None:
     spine = random_spine(rng, 3, 3)
     world = random_world(rng, PLAIN, spine, empty=0.1)
     places = spine.units("L2")
-    tree = MeasuredSpine.bypassed(spine, np.arange(places)) if bypassed else MeasuredSpine.of(spine)
+    tree = (
+        MeasuredSpine.bypassed(spine, np.arange(places))
+        if bypassed
+        else MeasuredSpine.from_published(spine)
+    )
     if places < 3 or (bypassed and tree.alike):
         return None
     pairs = _pairs(rng, spine.levels)

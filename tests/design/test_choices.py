@@ -60,7 +60,7 @@ def test_precisions_are_those_of_the_plan_with_every_class() -> None:
         level, {lv: {q: c / level[lv] for (at, q), c in cost.items() if at == lv} for lv in LEVELS}
     )
     paths = tabulation.conceivable(LEVELS)
-    plan = Plan.of(
+    plan = Plan.from_allocation(
         Fraction(5),
         DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,

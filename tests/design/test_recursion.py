@@ -106,7 +106,9 @@ def test_irregular_trees_are_dense_least_squares(
     spine = random_spine(rng, 4, 3)
     world = random_world(rng, schema, spine, empty=0.3)
     places = np.arange(spine.units("L3"))
-    tree = MeasuredSpine.bypassed(spine, places) if bypassed else MeasuredSpine.of(spine)
+    tree = (
+        MeasuredSpine.bypassed(spine, places) if bypassed else MeasuredSpine.from_published(spine)
+    )
     bounds = world.bounds(
         at if known else None, in_parts(rng, spine, at) if known == "joint" else None
     )
@@ -139,12 +141,12 @@ def chain(spine_depth: int) -> Spine:
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_tree_that_is_one_unit_or_none_is_refused(empty: bool) -> None:
     world = random_world(np.random.default_rng(1), PLAIN, chain(3), empty=0.0)
-    tree = MeasuredSpine.of(world.spine)
+    tree = MeasuredSpine.from_published(world.spine)
     measurements = choices(tree, [(lv, "detailed") for lv in world.spine.levels])
     lowest = (
         world.truth["L2"]
         if not empty
-        else Histogram.of(1, PLAIN.cells, *(np.zeros(0, np.int64),) * 3)
+        else Histogram.from_triplets(1, PLAIN.cells, *(np.zeros(0, np.int64),) * 3)
     )
     with pytest.raises(InputError, match="one unit, or none"):
         trees.of_cells(
@@ -155,7 +157,7 @@ def test_a_tree_that_is_one_unit_or_none_is_refused(empty: bool) -> None:
 def test_cells_that_nothing_tells_apart_are_refused() -> None:
     rng = np.random.default_rng(2)
     world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.0)
-    tree = MeasuredSpine.of(world.spine)
+    tree = MeasuredSpine.from_published(world.spine)
     model, _ = both(world, tree, world.bounds(), rng, cells=False)
     lowest = np.array([pair == ("L3", "detailed") for pair in model.measurements.pairs])
     with pytest.raises(SpecError, match="tells some cells"):
@@ -180,7 +182,7 @@ def test_a_regular_tree_has_the_closed_form(known: str | None) -> None:
     spine = Spine(tuple(f"L{d}" for d in range(4)), tuple(codes), tuple(parents))
     rng = np.random.default_rng(3)
     world = random_world(rng, PLAIN, spine, empty=0.0)
-    tree = MeasuredSpine.of(spine)
+    tree = MeasuredSpine.from_published(spine)
     measurements = choices(tree, [(lv, q) for lv in spine.levels for q in MEASURED["plain"]])
     asked = [Estimand(lv, q) for lv in spine.levels for q in ("age", "total", "detailed")]
     one = trees.of_structures(PLAIN, tree, world.bounds(known), measurements, asked, {})
@@ -196,7 +198,9 @@ def test_a_regular_tree_has_the_closed_form(known: str | None) -> None:
 def test_areas_where_totals_are_exact_have_no_variance() -> None:
     rng = np.random.default_rng(4)
     world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.0)
-    model, _ = both(world, MeasuredSpine.of(world.spine), world.bounds("L3"), rng, cells=False)
+    model, _ = both(
+        world, MeasuredSpine.from_published(world.spine), world.bounds("L3"), rng, cells=False
+    )
     p = rng.uniform(0.1, 2, len(model.measurements.members))
     totals = np.array([a.query == "total" for a in model.estimands])
     assert not model.variances(p)[totals].any()
@@ -216,7 +220,9 @@ def test_modes_one_by_one_are_what_they_are_together(seed: int, known: str | Non
     rng = np.random.default_rng(seed)
     world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.1)
     try:
-        model, _ = both(world, MeasuredSpine.of(world.spine), world.bounds(known), rng, cells=False)
+        model, _ = both(
+            world, MeasuredSpine.from_published(world.spine), world.bounds(known), rng, cells=False
+        )
     except InputError:  # one unit
         return
     apart = replace(model)
@@ -243,7 +249,7 @@ def large(rng: np.random.Generator, room: float = np.inf) -> Recursion:
         "large", (Attribute("age", ages), Attribute("race", ("w", "x", "y"))), recodes=(young,)
     )
     world = random_world(rng, schema, random_spine(rng, 4, 5), empty=0.2)
-    tree = MeasuredSpine.of(world.spine)
+    tree = MeasuredSpine.from_published(world.spine)
     measurements = choices(
         tree, [(lv, q) for lv in world.spine.levels for q in ("young", "race", "detailed")]
     )

@@ -81,7 +81,7 @@ def test_another_truth_in_a_subtree_is_refused_or_all_of_it_is_measured_anew(
 ) -> None:
     path, before = stopped.truth_of("persons", 2), files(stopped)
     h = truth.read(path).open("for a test")
-    one = Histogram.of(
+    one = Histogram.from_triplets(
         h.units, h.cells, np.append(h.unit, 0), np.append(h.cell, 2015), np.append(h.count, 1)
     )
     truth.write(path, Confidential(one))

@@ -195,7 +195,7 @@ def test_a_target_that_nothing_knows_and_persons_off_the_tree_are_refused(
         trees_of(spec, opened.spine, earlier.areas, structures)
     tree = opened.trees[PERSONS]
     outside = np.setdiff1d(np.arange(len(opened.spine.codes[-1])), tree.place)[:1]
-    there = Histogram.of(
+    there = Histogram.from_triplets(
         earlier.persons.units, earlier.persons.cells, outside, outside * 0, outside * 0 + 3
     )
     with pytest.raises(InputError, match="1 blocks were published with persons but have no"):

@@ -40,7 +40,7 @@ def test_a_root_that_no_state_can_take_its_share_of(
         count = rounded.count.copy()
         count[full] -= MISPLACED
         there = rounded.cell[full] % 252 + 2 * 252
-        moved = Histogram.of(
+        moved = Histogram.from_triplets(
             1,
             rounded.cells,
             np.zeros(len(count) + 1, dtype=np.int64),

@@ -218,8 +218,8 @@ DECLARED = RecordKind(
             MicrodataForm(
                 "households of the office",
                 (
-                    CodedColumn.of("HHSIZE", HOUSEHOLD, "size", ("1", "2", "3")),
-                    CodedColumn.of("TEN", HOUSEHOLD, "tenure", ("10", "20")),
+                    CodedColumn.for_attribute("HHSIZE", HOUSEHOLD, "size", ("1", "2", "3")),
+                    CodedColumn.for_attribute("TEN", HOUSEHOLD, "tenure", ("10", "20")),
                     CodedColumn(
                         "KIND", ("A",), np.zeros(6, dtype=np.int64), labels=("any household",)
                     ),

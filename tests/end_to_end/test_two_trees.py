@@ -17,7 +17,7 @@ from das.files.release import statement
 from das.release.opened import open_release
 from das.release.page import exact_queries
 from das.release.table_noise import TableNoise
-from das.tables import of as tables_of
+from das.tables import universe_tables
 from das.tools.comparison.page import AGREE, ANY_TWO, ONE_CHANGE, compare_two
 from das.truth.assessment import truth_of
 from tests.worlds import Worlds
@@ -44,7 +44,7 @@ def test_the_noise_of_a_published_unit_is_that_of_the_files(run: Path) -> None:
     that the rows of the fewest measured units have."""
     opened = open_release(run / "release")
     u = opened.after.universe("housing")
-    (table,) = [t for t in tables_of(u, {}) if t.name == "H1"]
+    (table,) = [t for t in universe_tables(u, {}) if t.name == "H1"]
     exact = exact_queries(statement.read(opened.folder), u.name, opened.spine.levels)
     noise = TableNoise.of(u, table, opened.tree(u), opened.spine, exact)
     for level in opened.spine.levels:

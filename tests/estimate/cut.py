@@ -178,7 +178,7 @@ class Cut:
             }
         )
         k = whole.known
-        limits = None if k.limits is None else Limits.of(*k.limits.some(kept[-1]))
+        limits = None if k.limits is None else Limits.from_bounds(*k.limits.some(kept[-1]))
         counts = tuple(
             (level, q, values[at[level]]) for level, q, values in k.counts if level in below
         )

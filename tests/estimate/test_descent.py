@@ -165,7 +165,9 @@ def test_the_parts_of_a_state_share_its_total_by_their_measurements() -> None:
     )
     schema = Schema("one", (Attribute("sex", ("f",)),))
     histograms = {
-        lv: Histogram.of(len(c), 1, np.arange(len(c)), 0 * np.arange(len(c)), np.array(n))
+        lv: Histogram.from_triplets(
+            len(c), 1, np.arange(len(c)), 0 * np.arange(len(c)), np.array(n)
+        )
         for lv, c, n in zip(spine.levels, spine.codes, ([125], [60, 25, 40]), strict=True)
     }
     world = World(schema, spine, histograms, None)

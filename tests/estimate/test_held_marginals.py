@@ -134,7 +134,7 @@ def test_what_the_total_says_already_is_not_held() -> None:
 
 
 def test_sums_of_what_is_held_are_not_held_again_and_the_pass_has_its_size() -> None:
-    schema = Schema("many", tuple(Attribute.of(n, 6) for n in "abcd"))
+    schema = Schema("many", tuple(Attribute.from_levels(n, 6) for n in "abcd"))
     names = ("a", "a * b", "c * d", "detailed")
     contrasts = Contrasts.of(schema, [schema.query(n) for n in names])
     told = {"a": 1e4, "a * b": 1e2, "c * d": 10.0, "detailed": 1.0}
@@ -183,7 +183,9 @@ def patchy(seed: int, schema: Schema, share: float = 0.3, size: float = 60.0) ->
     truth = {}
     for depth in range(len(SPINE) - 1, -1, -1):
         unit, cell = np.nonzero(lowest)
-        truth[SPINE.levels[depth]] = Histogram.of(*lowest.shape, unit, cell, lowest[unit, cell])
+        truth[SPINE.levels[depth]] = Histogram.from_triplets(
+            *lowest.shape, unit, cell, lowest[unit, cell]
+        )
         lowest = np.add.reduceat(lowest, SPINE.children(SPINE.levels[depth])[:-1], axis=0)
     return World(schema, SPINE, truth, structures)
 
@@ -317,7 +319,7 @@ def test_the_passes_are_those_of_dense_matrices(
 
 def test_a_child_that_is_not_asked_does_not_hold() -> None:
     """What it knows of its cells alone says less of its marginals than they do of its siblings'."""
-    world = patchy(3, Schema.of("races", {"age": 2, "race": 20}))
+    world = patchy(3, Schema.from_attributes("races", {"age": 2, "race": 20}))
     told = Told.of(world, {"total": 5.0, "age": 20.0, "detailed": 150.0}, blind=1)
     x = told.estimated()
     assert np.abs(x - told.by_hand("age", blind=1)).max() < 0.02
@@ -399,7 +401,7 @@ def test_beside_exact_counts(query: str) -> None:
 def test_rounding_keeps_what_is_held_beside_a_chain() -> None:
     """Halves of 60 races in a chain of races: without prices all of an age may be rounded alike."""
     rng = np.random.default_rng(6)
-    schema = Schema.of("races", {"age": 2, "race": 60})
+    schema = Schema.from_attributes("races", {"age": 2, "race": 60})
     age, race = schema.query("age"), schema.query("race")
     cell = np.arange(schema.cells)
     x = rng.uniform(0, 3, (4, schema.cells))

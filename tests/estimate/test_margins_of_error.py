@@ -259,7 +259,7 @@ def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(
         )
     free = np.zeros((n, 3), dtype=np.int64)
     bounds = LevelBounds(
-        SMALL.level_of("home"), Limits.of(free, free + 10**6), None, SMALL.possible
+        SMALL.level_of("home"), Limits.from_bounds(free, free + 10**6), None, SMALL.possible
     )
     level = LevelMargins.of("L", SMALL, memory(held), bounds)
     columns = np.vstack(

@@ -32,7 +32,7 @@ from tests.solve.oracle_qp import Problem, clarabel_qp
 
 Ints = NDArray[np.int64]
 
-SCHEMA = Schema.of(
+SCHEMA = Schema.from_attributes(
     "small",
     {"place": ["home", "prison", "jail", "hall", "ship"], "age": 12, "sex": 2},
     groupings={
@@ -84,7 +84,9 @@ def people(seed: int, size: int = 900) -> tuple[Histogram, NDArray[np.bool_]]:
     able = rng.random((BLOCKS, 5)) < 0.1
     able[:, 0] = True
     able[unit, cell // 24] = True
-    return Histogram.of(BLOCKS, SCHEMA.cells, unit, cell, np.ones(size, dtype=np.int64)), able
+    return Histogram.from_triplets(
+        BLOCKS, SCHEMA.cells, unit, cell, np.ones(size, dtype=np.int64)
+    ), able
 
 
 def fixed_counts(truth: Histogram, able: NDArray[np.bool_] | None) -> FixedCounts:
@@ -93,7 +95,9 @@ def fixed_counts(truth: Histogram, able: NDArray[np.bool_] | None) -> FixedCount
     return FixedCounts.of(
         SCHEMA,
         FIXED_QUERY,
-        Histogram.of(BLOCKS, answers, counts.at // answers, counts.at % answers, counts.count),
+        Histogram.from_triplets(
+            BLOCKS, answers, counts.at // answers, counts.at % answers, counts.count
+        ),
         TREE,
         able,
     )
@@ -124,7 +128,7 @@ def measured(
                     variance,
                 )
             )
-    return SparseMeasurements.of(out)
+    return SparseMeasurements.from_measurements(out)
 
 
 def check(found: dict[str, Histogram], truth: Histogram, able: NDArray[np.bool_] | None) -> None:
@@ -167,7 +171,9 @@ def test_without_noise_the_truth_comes_back(facilities: bool) -> None:
     if facilities:
         unit, cell = truth.unit, truth.cell
         kept = np.isin(cell // 24, (0, 1, 3))
-        truth = Histogram.of(BLOCKS, SCHEMA.cells, unit[kept], cell[kept], truth.count[kept])
+        truth = Histogram.from_triplets(
+            BLOCKS, SCHEMA.cells, unit[kept], cell[kept], truth.count[kept]
+        )
         able[:, [2, 4]] = False
     found = refined(
         measured(truth, 4, 0.0),
@@ -185,7 +191,9 @@ def test_what_was_asked_is_all_that_is_needed_and_workers_change_nothing() -> No
     source = measured(truth, 6)
     recorded = RecordingSource(source)
     found = refined(recorded, TREE, SCHEMA, OUTER, fixed_counts(truth, able)).counts
-    revealed = SparseMeasurements.of(m for level in TREE.levels for m in recorded.of(level))
+    revealed = SparseMeasurements.from_measurements(
+        m for level in TREE.levels for m in recorded.recorded(level)
+    )
     share = len(revealed.held["Block", "detailed"].at) / len(source.held["Block", "detailed"].at)
     assert 0 < share < 0.2
     with executor(2) as pool:
@@ -202,7 +210,7 @@ def test_nobody_is_asked_for_where_nobody_can_be() -> None:
     recorded = RecordingSource(measured(truth, 8))
     found = refined(recorded, TREE, SCHEMA, OUTER, fixed_counts(truth, able)).counts
     fixed_query, alone = SCHEMA.query(FIXED_QUERY), np.diff(TREE.children("Tract")) == 1
-    for m in recorded.of("Tract"):
+    for m in recorded.recorded("Tract"):
         query, parent = SCHEMA.query(m.query), TREE.parent[2][m.unit]
         if m.query == "detailed":
             assert found["County"].dense()[parent, m.cell].min() > 0
@@ -404,14 +412,16 @@ def test_what_cannot_be_tied() -> None:
         FixedCounts.of(SCHEMA, FIXED_QUERY, truth, TREE)
     with pytest.raises(InputError, match="an array"):
         fixed_counts(truth, able[:, :4])
-    none = Schema.of(
+    none = Schema.from_attributes(
         "none",
         {"place": ["home", "ship"], "age": 4},
         impossible=[{"place": ["ship"]}],
         dwelling="place",
     )
-    counts = Histogram.of(BLOCKS, 2, np.array([0, 1]), np.array([0, 1]), np.array([5, 1]))
-    source = SparseMeasurements.of(
+    counts = Histogram.from_triplets(
+        BLOCKS, 2, np.array([0, 1]), np.array([0, 1]), np.array([5, 1])
+    )
+    source = SparseMeasurements.from_measurements(
         SparseMeasurement(
             level,
             "detailed",
@@ -444,7 +454,8 @@ def test_cells_that_count_ahead_are_not_used_again() -> None:
     for level, h in truth.upward(TREE).items():
         assert found[level].same_as(h)
     asked = [
-        sum(len(m.at) for m in r.of("Block") if m.query == "detailed") for r in (recorded, plain)
+        sum(len(m.at) for m in r.recorded("Block") if m.query == "detailed")
+        for r in (recorded, plain)
     ]
     assert asked[0] > asked[1]
     known, last, above = fixed.counts["Tract"], SCHEMA.query(FIXED_QUERY), by_kind(source, fixed)

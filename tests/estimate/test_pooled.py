@@ -230,7 +230,7 @@ def test_of_siblings_that_may_hold_nobody_none_is_in_the_way() -> None:
     level = bounds["L1"]
     limits = level.limits.some(slice(None))
     upper = np.where([[True], [False]], 0, limits[1])
-    empty = replace(level, limits=type(level.limits).of(limits[0], upper))
+    empty = replace(level, limits=type(level.limits).from_bounds(limits[0], upper))
     for nobody in (
         empty,
         replace(level, total=np.array([0, 5])),

@@ -66,7 +66,7 @@ def one_family(seed: int, *, size: float = 12.0, unmeasured: int | None = None) 
             variance,
         )
     cell = np.flatnonzero(parent)
-    counts = Histogram.of(1, SMALL.cells, np.zeros_like(cell), cell, parent[cell])
+    counts = Histogram.from_triplets(1, SMALL.cells, np.zeros_like(cell), cell, parent[cell])
     bounds = World(SMALL, spine, {}, structures).bounds()["B"].dense()
     (family,) = families(memory(held), SMALL, "B", counts, spine.children("B"), bounds, PRIOR)
     return family

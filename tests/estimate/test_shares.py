@@ -18,7 +18,9 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from tests.estimate.test_outer import OUTER, SCHEMA, TREE, check, fixed_counts, measured, people
 
-AGES = Schema.of("ages", {"age": 3}, groupings={"adult": ("age", {"minor": [0], "adult": [1, 2]})})
+AGES = Schema.from_attributes(
+    "ages", {"age": 3}, groupings={"adult": ("age", {"minor": [0], "adult": [1, 2]})}
+)
 BLOCKS = Spine.from_frame({"Block": ["1", "2", "3"]}, ["Tract", "Block"])
 PASSES = (OuterPass(("detailed",), ("detailed",)),)
 
@@ -33,13 +35,16 @@ def adults(shares: bool | SharesPrior) -> RefinedEstimates:
     into the first block."""
     true = np.array([[0, 8, 2]] * 3)
     fixed = FixedCounts.of(
-        AGES, "adult", Histogram.of(3, 2, np.arange(3), np.ones(3, int), np.full(3, 10)), BLOCKS
+        AGES,
+        "adult",
+        Histogram.from_triplets(3, 2, np.arange(3), np.ones(3, int), np.full(3, 10)),
+        BLOCKS,
     )
     noisy = {
         "Tract": true.sum(axis=0, keepdims=True),
         "Block": true + np.array([[0, -3, 6], [0] * 3, [0] * 3]),
     }
-    source = SparseMeasurements.of(
+    source = SparseMeasurements.from_measurements(
         SparseMeasurement(
             level, "detailed", 3, np.arange(m.size), m.ravel(), np.full(len(m), variance)
         )

@@ -75,7 +75,7 @@ def what_is_known(rng: np.random.Generator, world: World, kind: str, depth: int)
     found = (
         None if kind in ("nothing", "queries") else geography.lowest(world.schema, world.structures)
     )
-    limits = None if found is None else Limits.of(*found)
+    limits = None if found is None else Limits.from_bounds(*found)
     if kind == "queries":
         asked = [(spine.levels[0], total), (spine.levels[-1], world.schema.query("race"))]
         return Invariants(
@@ -240,7 +240,7 @@ def test_of_a_large_level_every_subtree_sees_some(monkeypatch: pytest.MonkeyPatc
     tree = Tree(
         spine,
         world.measured(rng, ["detailed"], 4.0),
-        Invariants(Limits.of(*found)),
+        Invariants(Limits.from_bounds(*found)),
         world.universe(),
     )
     cut = Cut(tree, "L1", [np.array([u]) for u in range(spine.units("L1"))])
@@ -318,7 +318,7 @@ def test_so_are_those_of_an_optimised_spine(worlds: Worlds, universe: str, infor
     )
     (u,) = (u for u in opened.after.universes if u.name == universe)
     tree, reader, bounds = opened.tree(u), opened.source(u), opened.bounds(u)
-    source = Measurements.of(
+    source = Measurements.from_measurements(
         reader.read(level, q, 0, tree.spine.units(level))
         for level in tree.spine.levels
         for q in reader.queries(level)

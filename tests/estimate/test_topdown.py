@@ -331,7 +331,7 @@ def test_a_parent_that_no_child_may_take_is_an_error() -> None:
 def test_an_empty_parent_has_empty_children() -> None:
     world = family(2)
     source = world.measured(np.random.default_rng(0), QUERIES, 4.0)
-    nobody = Histogram.of(1, SMALL.cells, *(np.zeros(0, dtype=np.int64),) * 3)
+    nobody = Histogram.from_triplets(1, SMALL.cells, *(np.zeros(0, dtype=np.int64),) * 3)
     (e,) = estimates(world, "L1", source, method(QUERIES), world.bounds()["L1"].dense(), nobody)
     assert e.x.shape == (4, 0)
 
@@ -386,7 +386,7 @@ def test_a_unit_that_was_not_measured_takes_the_rest(names: tuple[tuple[str, ...
         for (level, _), m in source.held.items()
         if level == "L1"
     ]
-    source = with_variances(Measurements.of(wrong), "L1", {1: np.inf})
+    source = with_variances(Measurements.from_measurements(wrong), "L1", {1: np.inf})
     x = children(world, source, method(*names), world.bounds()["L1"].dense())
     assert np.abs(x - world.truth["L1"].dense()).max() < 0.2
 

@@ -42,7 +42,7 @@ def measured(spine: Spine, rng: np.random.Generator, answers: int) -> SparseMeas
                 level, Q, answers, np.arange(n * answers), values, rng.uniform(0.5, 20, n)
             )
         )
-    return SparseMeasurements.of(parts)
+    return SparseMeasurements.from_measurements(parts)
 
 
 def membership(spine: Spine, level: str) -> NDArray[np.float64]:
@@ -139,7 +139,7 @@ def test_a_unit_with_two_children_asks_of_nobody_else() -> None:
     spine = tree([[2, 2], [2, 2]])
     said = RecordingSource(measured(spine, np.random.default_rng(1), 3))
     Upward(said, spine).answers("County", Q, np.array([0]), np.array([1]))
-    assert [len(m.at) for level in spine.levels for m in said.of(level)] == [0, 1, 0, 0]
+    assert [len(m.at) for level in spine.levels for m in said.recorded(level)] == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize("most", [0, 2])
@@ -147,7 +147,7 @@ def test_a_query_counts_down_to_the_first_level_that_does_not_measure_it(most: i
     """Blocks do not measure it: tracts have their own answers alone, and pass these on."""
     spine = tree([[1], [2, 1]])
     every = measured(spine, np.random.default_rng(3), 2)
-    some = SparseMeasurements.of(every.held[lv, Q] for lv in ("State", *LOWER))
+    some = SparseMeasurements.from_measurements(every.held[lv, Q] for lv in ("State", *LOWER))
     upward, n = Upward(some, spine, most), spine.units("Tract")
     at = np.arange(n), np.ones(n, dtype=np.int64)
     assert upward.queries("Block") == ()

@@ -48,7 +48,9 @@ Held = Mapping[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float64]]]
 
 def memory(held: Held) -> Measurements:
     """The measurements of whole levels."""
-    return Measurements.of(Measurement(*key, 0, *value) for key, value in held.items())
+    return Measurements.from_measurements(
+        Measurement(*key, 0, *value) for key, value in held.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class World:
         return geography.bounds(
             self.schema,
             self.spine,
-            None if found is None else Limits.of(*found),
+            None if found is None else Limits.from_bounds(*found),
             total,
             total_level,
         )
@@ -165,7 +167,7 @@ def random_world(
         for u in np.flatnonzero(people[:, g]):
             np.add.at(dense[u], rng.choice(cells, people[u, g]), 1)
     unit, cell = np.nonzero(dense)
-    lowest = Histogram.of(places, schema.cells, unit, cell, dense[unit, cell])
+    lowest = Histogram.from_triplets(places, schema.cells, unit, cell, dense[unit, cell])
     truth = {spine.levels[-1]: lowest}
     for depth in range(len(spine) - 1, 0, -1):
         lowest = lowest.up(spine.parent[depth], len(spine.codes[depth - 1]))

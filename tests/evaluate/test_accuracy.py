@@ -45,7 +45,7 @@ class InMemory:
 
 def from_dense(table):
     unit, cell = np.nonzero(table)
-    return Histogram.of(*table.shape, unit, cell, table[unit, cell])
+    return Histogram.from_triplets(*table.shape, unit, cell, table[unit, cell])
 
 
 def tree(blocks):

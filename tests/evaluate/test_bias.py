@@ -67,7 +67,11 @@ def test_families_where_there_are_enough_of_them(families):
     """Errors 1, 2, 3 in each family of three blocks."""
     tally = ErrorTally(np.repeat(range(families), 3))
     blocks = 3 * families
-    tally.add(np.tile([[5], [6], [7]], (families, 1)), SparseAnswers.of(np.full((blocks, 1), 4)), 0)
+    tally.add(
+        np.tile([[5], [6], [7]], (families, 1)),
+        SparseAnswers.from_dense(np.full((blocks, 1), 4)),
+        0,
+    )
     found = tally.errors()
     assert found.parents == families
     assert (found.units is None) == (families >= FAMILIES)

@@ -208,7 +208,9 @@ def test_what_is_moved_is_found() -> None:
                 assert dense[at, was]
                 dense[at, [was, now]] += (-1, 1)
     unit, cell = np.nonzero(dense)
-    moved = Histogram.of(SIZES[2], TENVACGQ.cells, unit, cell, dense[unit, cell]).upward(spine)
+    moved = Histogram.from_triplets(SIZES[2], TENVACGQ.cells, unit, cell, dense[unit, cell]).upward(
+        spine
+    )
     rows = dict(by_line(figures({"units": sealed(both)["units"]}, {"units": moved}, LEVELS)))
     for level, tracts in (("Tract", 1), ("County", SIZES[1] // SIZES[0]), ("State", SIZES[1])):
         for line, by in (("tenure", 2), ("tenure", -2), ("tenure", -3), ("vacancy", 3)):
@@ -258,13 +260,13 @@ def random_tracts(seed: int, tracts: int) -> dict[str, Histogram]:
             (relgq, sex, age, (rng.random(n) < 0.3).astype(int), races), DHCP.shape
         ).tolist()
         tract += [t] * n
-    persons = Histogram.of(
+    persons = Histogram.from_triplets(
         tracts, DHCP.cells, np.array(tract), np.array(cells), np.ones(len(cells), dtype=np.int64)
     )
     possible = np.flatnonzero(DHCH.possible)
     homes = rng.integers(0, 30, tracts) * (rng.random(tracts) < 0.8)
     where = np.repeat(np.arange(tracts), homes)
-    households = Histogram.of(
+    households = Histogram.from_triplets(
         tracts,
         DHCH.cells,
         where,
@@ -278,7 +280,7 @@ def random_tracts(seed: int, tracts: int) -> dict[str, Histogram]:
     return {
         "persons": persons,
         "households": households,
-        "units": Histogram.of(tracts, TENVACGQ.cells, unit, cell, many[unit, cell]),
+        "units": Histogram.from_triplets(tracts, TENVACGQ.cells, unit, cell, many[unit, cell]),
     }
 
 
@@ -475,7 +477,7 @@ def test_queries_of_few_answers_beside_their_noise() -> None:
     known = {level: Confidential(h) for level, h in true.items()}
     rows = {
         (r.level, r.query): r
-        for r in query_errors(known, out, MeasuredSpine.of(spine), DHCP, of.plan())
+        for r in query_errors(known, out, MeasuredSpine.from_published(spine), DHCP, of.plan())
         if r.bin == "all"
     }
     small = [q for p in of.outer for q in p.queries if DHCP.query(q).answers <= SMALL]
@@ -506,7 +508,9 @@ def test_noise_of_units_that_are_measured_with_several_levels() -> None:
     of = budgeted(strategy.units())
     tree_of = MeasuredSpine.bypassed(spine, np.arange(4))
     assert not tree_of.measured("Tract").any()
-    h = Histogram.of(4, TENVACGQ.cells, np.arange(4), np.arange(4), np.arange(1, 5)).upward(spine)
+    h = Histogram.from_triplets(
+        4, TENVACGQ.cells, np.arange(4), np.arange(4), np.arange(1, 5)
+    ).upward(spine)
     plan = on_tree(of, tree_of)
     rows = query_errors(
         {level: Confidential(x) for level, x in h.items()}, h, tree_of, TENVACGQ, plan

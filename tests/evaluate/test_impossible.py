@@ -20,7 +20,7 @@ PEOPLE, HOMES = Universe(PERSONS, HOME), Universe(HOUSING, H1)
 def from_dense(rows):
     table = np.array(rows, dtype=np.int64)
     unit, cell = np.nonzero(table)
-    return Histogram.of(*table.shape, unit, cell, table[unit, cell])
+    return Histogram.from_triplets(*table.shape, unit, cell, table[unit, cell])
 
 
 def test_by_hand():

@@ -20,7 +20,7 @@ LEVELS = ("State", "Block")
 
 def from_dense(table):
     unit, cell = np.nonzero(table)
-    return Histogram.of(*table.shape, unit, cell, table[unit, cell])
+    return Histogram.from_triplets(*table.shape, unit, cell, table[unit, cell])
 
 
 def rows_of(true, out, areas=()):

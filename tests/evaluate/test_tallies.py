@@ -23,7 +23,7 @@ from das.model.redistricting import H1
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.model.universe import HOUSING, PERSONS, Universe
-from das.tables import of as tables_of
+from das.tables import universe_tables
 from das.truth.assessment import Comparand, Measured, Piece, over_tree, tally
 from das.truth.evaluation import Published, Tallies, Whole
 from das.truth.prepared import upward
@@ -112,7 +112,7 @@ class World:
             if tree is not None:
                 measured = self.measured(u, tree.spine, *over_tree(tree, truth, published))
             compared.append(
-                Comparand(u, truth, published, measured, self.whole[u.name], tables_of(u))
+                Comparand(u, truth, published, measured, self.whole[u.name], universe_tables(u))
             )
         return Piece(tuple(levels), compared, True, self.areas_of(range(start, stop)))
 
@@ -160,7 +160,7 @@ class World:
         out = []
         for u, counted in zip(UNIVERSES, found.universes, strict=True):
             out += [row for q in counted.queries for row in q.rows(DISCRETE_GAUSSIAN)]
-            out += counted.tables.rows(tables_of(u), [self.areas.kind], self.whole[u.name])
+            out += counted.tables.rows(universe_tables(u), [self.areas.kind], self.whole[u.name])
         return [asdict(row) for row in [*out, *found.impossible]]
 
 
@@ -186,7 +186,7 @@ def world(seed: int, own: bool) -> World:
     tree = (
         MeasuredSpine.bypassed(measured, spine.find("D", measured.codes[-1]))
         if own
-        else MeasuredSpine.of(spine)
+        else MeasuredSpine.from_published(spine)
     )
     counts = [{u.name: _counts(u, blocks, unit, rng) for u in UNIVERSES} for _ in range(2)]
     source = {
@@ -209,7 +209,7 @@ def _counts(u: Universe, blocks: int, unit: Any, rng: np.random.Generator) -> Hi
     shape = len(unit), u.schema.cells
     count = rng.integers(0, rng.choice([3, 20, 3000]), shape) * (rng.random(shape) < 0.6)
     place, cell = np.nonzero(count)
-    return Histogram.of(blocks, u.schema.cells, unit[place], cell, count[place, cell])
+    return Histogram.from_triplets(blocks, u.schema.cells, unit[place], cell, count[place, cell])
 
 
 def _noisy(u: Universe, tree: MeasuredSpine, counts: Any, rng: np.random.Generator) -> Measurements:
@@ -233,7 +233,7 @@ def _noisy(u: Universe, tree: MeasuredSpine, counts: Any, rng: np.random.Generat
                     np.where(asked, rng.choice([2.0, 25.0], len(values)), np.inf),
                 )
             )
-    return Measurements.of(found)
+    return Measurements.from_measurements(found)
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["own tree", "published tree"])
@@ -243,7 +243,7 @@ def test_parts_add_up_to_the_whole(tmp_path: Path, seed: int, largest: int, own:
     are put together.
     """
     here = world(seed, own)
-    subtrees = Subtrees.of(here.spine, [here.tree], largest=largest)
+    subtrees = Subtrees.from_spine(here.spine, [here.tree], largest=largest)
     assert len(subtrees) > 1
     whole, parts = here.rows(Tallies.merged([tally(here.all())])), []
     for number, piece in enumerate(here.pieces(subtrees)):
@@ -270,7 +270,7 @@ def test_the_worlds_have_few_families_and_many() -> None:
     whole = {q.level: q.published for u in tally(piece.all()).universes for q in u.queries}
     assert whole["B"].units is not None
     assert whole["D"].units is None
-    subtrees = Subtrees.of(piece.spine, [piece.tree], largest=6)
+    subtrees = Subtrees.from_spine(piece.spine, [piece.tree], largest=6)
     assert any(
         q.published.units
         for p in piece.pieces(subtrees)

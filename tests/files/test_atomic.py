@@ -36,7 +36,9 @@ TOTAL = PL94.query("total")
 
 
 def histogram(n: int) -> Histogram:
-    return Histogram.of(2, PL94.cells, np.array([0, 1]), np.array([3, 5]), np.array([n, 2]))
+    return Histogram.from_triplets(
+        2, PL94.cells, np.array([0, 1]), np.array([3, 5]), np.array([n, 2])
+    )
 
 
 def measured(n: int) -> Iterator[Measurement]:

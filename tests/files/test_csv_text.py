@@ -165,7 +165,7 @@ def test_tables_and_what_is_exported_of_them(tmp_path: Path, text: str) -> None:
         np.char.add(text.replace('"', "").replace(",", ""), ["a", "b"]),
         published(PL94)[0],
     )
-    h = Histogram.of(2, PL94.cells, np.array([0, 1]), np.array([3, 5]), np.array([4, 2]))
+    h = Histogram.from_triplets(2, PL94.cells, np.array([0, 1]), np.array([3, 5]), np.array([4, 2]))
     names = {tables.NAME: encoded(np.array([text, f"{text} 2"]))}
     (path,) = tables.write(tmp_path / "tables", "Place", encoded(code), [table], h, beside=names)
     shown = pd.read_csv(path, dtype=str, keep_default_na=False)

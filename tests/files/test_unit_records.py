@@ -65,7 +65,7 @@ def world(seed: int, homes: int, others: int, free: float) -> tuple[Histogram, H
 
 
 def histogram(cells: int, block: np.ndarray, cell: np.ndarray) -> Histogram:
-    return Histogram.of(4, cells, block, cell, np.ones(len(cell), dtype=np.int64))
+    return Histogram.from_triplets(4, cells, block, cell, np.ones(len(cell), dtype=np.int64))
 
 
 @settings(max_examples=30, deadline=None)
@@ -96,7 +96,7 @@ def test_every_household_has_a_record_of_its_own(tmp_path: Path, free: float) ->
     )
     households = histogram(DHCH.cells, np.arange(len(every)) % 4, every)
     of = np.where((tenure(households.cell) == 2) & (free > 0), 3, tenure(households.cell))
-    units = Histogram.of(4, TENVACGQ.cells, households.unit, of, households.count)
+    units = Histogram.from_triplets(4, TENVACGQ.cells, households.unit, of, households.count)
     unit_records.write(tmp_path / "units", units, households, BLOCKS)
     found, homes = unit_records.read(tmp_path / "units", BLOCKS)
     assert homes.same_as(households)
@@ -169,8 +169,10 @@ def test_the_draw_follows_from_the_counts_alone(tmp_path: Path) -> None:
         unit_records.write(tmp_path / name, units, households, BLOCKS, build=build)
         drawn.append(free(tmp_path / name))
     assert drawn[0] == drawn[1]
-    vacant = Histogram.of(4, TENVACGQ.cells, np.array([0]), np.array([10]), np.array([1]))
-    more = Histogram.of(
+    vacant = Histogram.from_triplets(
+        4, TENVACGQ.cells, np.array([0]), np.array([10]), np.array([1])
+    )
+    more = Histogram.from_triplets(
         4,
         35,
         *(
@@ -193,12 +195,12 @@ def test_no_household_is_likelier_than_another_to_pay_no_rent() -> None:
     drawn, against the first of them.
     """
     cells = POSSIBLE[tenure(POSSIBLE) == 2][[10, 90_000, 300_000]]
-    households = Histogram.of(
+    households = Histogram.from_triplets(
         1, DHCH.cells, np.zeros(3, dtype=np.int64), cells, np.array([1, 1, 2])
     )
     chosen: Counter[int] = Counter()
     for vacant in range(600):
-        units = Histogram.of(
+        units = Histogram.from_triplets(
             1, 35, np.zeros(3, dtype=np.int64), np.array([2, 3, 10]), np.array([3, 1, vacant])
         )
         _, cell = expand(unit_records.records_of(units, households))
@@ -218,7 +220,7 @@ def test_households_that_are_not_the_units_of_their_tenure_are_refused(tmp_path:
     units, households = world(7, 100, 10, 0.2)
     fewer = households.rows(0, 3)
     less = Histogram.concatenate(
-        [fewer, Histogram.of(1, DHCH.cells, *(np.zeros(0, dtype=np.int64),) * 3)]
+        [fewer, Histogram.from_triplets(1, DHCH.cells, *(np.zeros(0, dtype=np.int64),) * 3)]
     )
     with pytest.raises(
         InputError,
@@ -245,8 +247,10 @@ def test_records_that_contradict_themselves_are_refused(
     cell = np.ravel_multi_index(
         (1, 3, 0, 0, 0, 2, 0), DHCH.shape
     )  # a couple with a small child, in a rented home
-    households = Histogram.of(4, DHCH.cells, np.array([1]), np.array([cell]), np.array([2]))
-    units = Histogram.of(4, 35, np.array([1, 1]), np.array([2, 3]), np.array([1, 1]))
+    households = Histogram.from_triplets(
+        4, DHCH.cells, np.array([1]), np.array([cell]), np.array([2])
+    )
+    units = Histogram.from_triplets(4, 35, np.array([1, 1]), np.array([2, 3]), np.array([1, 1]))
     (path,) = unit_records.write(tmp_path / "units", units, households, BLOCKS)
     table = pq.read_table(path)
     changed = table.set_column(

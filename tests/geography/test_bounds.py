@@ -65,7 +65,7 @@ def test_bounds_and_totals_add_up(
 ) -> None:
     tree, lower, upper, total, known = case
     schema = home(3)
-    found = bounds(schema, tree, Limits.of(lower, upper), total, known)
+    found = bounds(schema, tree, Limits.from_bounds(lower, upper), total, known)
     assert list(found) == list(tree.levels)
     for depth, level in enumerate(tree.levels):
         b, ancestor = found[level].dense(), tree.up(tree.levels[-1], level)
@@ -94,11 +94,15 @@ def test_bounds_of_a_subtree_are_those_that_its_lowest_units_add_up_to(
     level = random.choice(tree.levels[: tree.index(known) + 1])
     unit = random.randrange(tree.units(level))
     found = LevelBounds.subtree(
-        bounds(schema, tree, Limits.of(lower, upper), total, known), tree, level, unit
+        bounds(schema, tree, Limits.from_bounds(lower, upper), total, known), tree, level, unit
     )
     (a, b), (c, d) = (tree.extent(level, unit)[lv] for lv in (tree.levels[-1], known))
     alone = bounds(
-        schema, tree.subtree(level, unit), Limits.of(lower[a:b], upper[a:b]), total[c:d], known
+        schema,
+        tree.subtree(level, unit),
+        Limits.from_bounds(lower[a:b], upper[a:b]),
+        total[c:d],
+        known,
     )
     assert list(found) == list(alone)
     for here, one in alone.items():
@@ -136,7 +140,7 @@ def test_a_unit_may_hold_exactly_what_its_descendants_can_share_out(
     way.
     """
     tree, lower, upper, total, known = case
-    found = bounds(home(2), tree, Limits.of(lower, upper), total, known)
+    found = bounds(home(2), tree, Limits.from_bounds(lower, upper), total, known)
     places = found[known].dense()
     level = data.draw(st.sampled_from(tree.levels[: tree.index(known) + 1]))
     unit = data.draw(st.integers(0, tree.units(level) - 1))
@@ -169,7 +173,7 @@ def test_reach_with_three_groups(data: st.DataObject) -> None:
     total = np.array(
         [draw(st.integers(int(a.sum()), int(b.sum()))) for a, b in zip(lower, upper, strict=True)]
     )
-    found = bounds(home(3), tree, Limits.of(lower, upper), total, "B")["A"].dense()
+    found = bounds(home(3), tree, Limits.from_bounds(lower, upper), total, "B")["A"].dense()
     ranges = [
         range(int(lo), int(hi) + 1)
         for lo, hi in zip(lower.sum(axis=0), upper.sum(axis=0), strict=True)
@@ -202,7 +206,7 @@ def test_a_unit_may_hold_what_its_descendants_with_joint_totals_can_share_out(
     case, data: st.DataObject
 ) -> None:  # type: ignore[no-untyped-def]
     tree, lower, upper, total, known, part = case
-    found = bounds(home(2), tree, Limits.of(lower, upper), JointTotals(part, total), known)
+    found = bounds(home(2), tree, Limits.from_bounds(lower, upper), JointTotals(part, total), known)
     places = found[known].dense()
     if len(total) < len(part):
         assert places.joint is not None
@@ -243,7 +247,7 @@ def test_the_reach_of_a_part_by_hand() -> None:
     found = bounds(
         home(2),
         tree,
-        Limits.of(lower, upper),
+        Limits.from_bounds(lower, upper),
         JointTotals(np.array([0, 0, 1]), np.array([6, 1])),
         "B",
     )
@@ -260,7 +264,7 @@ def test_parts_of_several_parents_are_refused() -> None:
         bounds(
             home(2),
             tree,
-            Limits.of(none, none + 9),
+            Limits.from_bounds(none, none + 9),
             JointTotals(np.zeros(2, dtype=np.intp), np.array([6])),
             "C",
         )
@@ -276,9 +280,9 @@ def two_places(lower: list[list[int]], upper: list[list[int]], total: list[int])
         (np.array(["r"]), np.array(["x", "y"])),
         (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)),
     )
-    return bounds(home(2), tree, Limits.of(np.array(lower), np.array(upper)), np.array(total), "B")[
-        "A"
-    ].dense()
+    return bounds(
+        home(2), tree, Limits.from_bounds(np.array(lower), np.array(upper)), np.array(total), "B"
+    )["A"].dense()
 
 
 def test_reach_by_hand() -> None:
@@ -302,7 +306,7 @@ def test_more_groups_than_subsets_can_be_listed_for() -> None:
         (np.array(["r"]), np.array(["x", "y"])),
         (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)),
     )
-    found = bounds(home(11), tree, Limits.of(lower, lower + 1), np.array([1, 11]), "B")
+    found = bounds(home(11), tree, Limits.from_bounds(lower, lower + 1), np.array([1, 11]), "B")
     assert found["A"].reach is None
     assert found["A"].total.tolist() == [12]
 
@@ -376,7 +380,9 @@ def test_a_large_level_is_never_unpacked(monkeypatch: pytest.MonkeyPatch) -> Non
     kinds = np.eye(groups, dtype=np.int64)[:7]
     packed = Limits(*lowest(home(groups), kinds), (np.arange(blocks) % 7).astype(np.int32))  # type: ignore[misc]
     one = np.ones(blocks, dtype=np.int64)
-    low = Histogram.of(blocks, 2 * groups, np.arange(blocks), 2 * (np.arange(blocks) % 7), one)
+    low = Histogram.from_triplets(
+        blocks, 2 * groups, np.arange(blocks), 2 * (np.arange(blocks) % 7), one
+    )
     mid = low.up(parent, 100)
     histograms = {"A": mid.up(tree.parent[1], 1), "B": mid, "C": low}
     tracemalloc.start()

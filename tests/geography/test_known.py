@@ -31,9 +31,9 @@ def test_upper_tree_and_subtrees_have_the_bounds_of_the_whole_tree(
         assert cut.upper_tree.bounds[level] == whole[level], level
     for subtree, kept in zip(cut.subtrees, cut.kept, strict=True):
         for level, units in list(zip(spine.levels, kept, strict=True))[cut.depth + 1 :]:
-            assert LevelBounds.of(subtree.bounds[level].dense()) == LevelBounds.of(
-                whole[level].some(units)
-            ), level
+            assert LevelBounds.from_bounds(
+                subtree.bounds[level].dense()
+            ) == LevelBounds.from_bounds(whole[level].some(units)), level
 
 
 def test_totals_below_a_upper_tree_count_where_dwellings_have_limits() -> None:
@@ -41,7 +41,9 @@ def test_totals_below_a_upper_tree_count_where_dwellings_have_limits() -> None:
     the sums say, nobody else fits in either."""
     codes = tuple(map(np.array, (["0"], ["1"], ["10", "11"])))
     spine = Spine(("State", "County", "Tract"), codes, tuple(map(np.array, ([0], [0], [0, 0]))))
-    limits = Limits.of(np.array([[0, 0, 1], [0, 0, 0]]), np.array([[50, 0, 99], [90, 0, 0]]))
+    limits = Limits.from_bounds(
+        np.array([[0, 0, 1], [0, 0, 0]]), np.array([[50, 0, 99], [90, 0, 0]])
+    )
     known = Invariants(limits, (("Tract", SMALL.query("total"), np.array([[9], [20]])),))
     assert lowest_level_for(spine.levels, "County", ["Tract"], limited=True) == "Tract"
     assert lowest_level_for(spine.levels, "County", ["Tract"], limited=False) == "County"
@@ -60,7 +62,7 @@ def test_totals_below_a_upper_tree_count_where_dwellings_have_limits() -> None:
 
 
 def test_a_file_of_what_is_known_says_all_of_it() -> None:
-    limits = Limits.of(np.zeros((3, 8), dtype=np.int64), np.arange(24).reshape(3, 8))
+    limits = Limits.from_bounds(np.zeros((3, 8), dtype=np.int64), np.arange(24).reshape(3, 8))
     joint = ("State", JointTotals(np.array([1, 0, 1]), np.array([7, 9])))
     known = Invariants(
         limits, (("State", PL94.query("hhgq"), np.ones((3, 8), dtype=np.int64)),), joint

@@ -197,8 +197,8 @@ def test_levels_that_cannot_be_made_are_refused_in_words(
 def test_units_have_the_names_of_their_codes() -> None:
     blocks = fields(State="44 44", Place="59000 99999", Block="44b 44a")
     named = {
-        "State": Names.of(np.array(["44"]), np.array(["Rhode Island"])),
-        "Place": Names.of(np.array(["4459000"]), np.array(["Providence city"])),
+        "State": Names.from_pairs(np.array(["44"]), np.array(["Rhode Island"])),
+        "Place": Names.from_pairs(np.array(["4459000"]), np.array(["Providence city"])),
     }
     tree, _ = spine(
         replace(blocks, names=named),

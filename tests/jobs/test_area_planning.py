@@ -87,7 +87,7 @@ def test_weights_of_the_levels_give_the_variance_of_the_descent(seed: int) -> No
     member = rng.random((5, spine.units("L3"))) < 0.5
     area, unit = np.nonzero(member)
     for known in (-1, 0, 1):
-        tiers = Tiers.of(
+        tiers = Tiers.from_spine(
             spine,
             {lv: np.zeros(spine.units(lv), dtype=np.int64) for lv in spine.levels[: known + 1]},
         )

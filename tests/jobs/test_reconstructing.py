@@ -48,7 +48,9 @@ def counted(fields: list[str]) -> np.ndarray:
     unit = np.repeat(np.arange(4), [len(b) for b in PEOPLE])
     at = np.array([p for b in PEOPLE for p in b]).T
     cell = np.array(columns.cell)[np.ravel_multi_index(tuple(at), SCHEMA.shape)]
-    h = Histogram.of(4, columns.tables.schema.cells, unit, cell, np.ones(len(unit), dtype=int))
+    h = Histogram.from_triplets(
+        4, columns.tables.schema.cells, unit, cell, np.ones(len(unit), dtype=int)
+    )
     values = LineMatrix.of(columns.tables.tables["Block"]).counts(h)
     order = [columns.fields["Block"].index(f) for f in fields]
     return values[:, order]

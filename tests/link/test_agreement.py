@@ -65,7 +65,7 @@ def block(
     def one(cells: int, of: list[tuple[int, int]]) -> Histogram:
         at = np.array([c for c, _ in of], dtype=np.int64)
         n = np.array([n for _, n in of], dtype=np.int64)
-        return Histogram.of(1, cells, np.zeros_like(at), at, n)
+        return Histogram.from_triplets(1, cells, np.zeros_like(at), at, n)
 
     units = [(2, len(homes) if rented is None else rented)]
     return AgreementCounts(
@@ -83,7 +83,7 @@ def test_linked_records_agree_at_every_level(world: dict[str, Histogram]) -> Non
 
 def test_moved_households_disagree(world: dict[str, Histogram]) -> None:
     h = world["households"]
-    moved = Histogram.of(h.units, h.cells, (h.unit + 1) % h.units, h.cell, h.count)
+    moved = Histogram.from_triplets(h.units, h.cells, (h.unit + 1) % h.units, h.cell, h.count)
     rows = {r.identity: r for r in agreement(counts(world | {"households": moved}), "Block")}
     assert {"E1", "E3", "E4", "E5", "I11"} <= {k for k, r in rows.items() if r.violated}
     assert rows[ANY].violated >= rows["E5"].violated > 0
@@ -146,7 +146,9 @@ def test_each_identity_is_violated_by_its_change(identity: str) -> None:
 
 def test_an_empty_facility_disagrees() -> None:
     of = block(FAMILY_OF, [FAMILY])
-    units = Histogram.of(1, TENVACGQ.cells, np.array([0, 0]), np.array([2, 20]), np.array([1, 1]))
+    units = Histogram.from_triplets(
+        1, TENVACGQ.cells, np.array([0, 0]), np.array([2, 20]), np.array([1, 1])
+    )
     assert violated(AgreementCounts(of.persons, of.households, units)) == {"I10"}
 
 

@@ -47,7 +47,7 @@ def test_other_names_of_columns_and_a_contradiction(
     tmp_path: Path, world: dict[str, Histogram]
 ) -> None:
     h = world["households"]
-    moved = Histogram.of(h.units, h.cells, (h.unit + 1) % h.units, h.cell, h.count)
+    moved = Histogram.from_triplets(h.units, h.cells, (h.unit + 1) % h.units, h.cell, h.count)
     folder = tables(tmp_path, world | {"households": moved})
     path = folder / "P17_Block.csv"
     before = table_lines.lines(folder, "Block", ["P17"])

@@ -127,9 +127,9 @@ def test_a_tract_needs_nothing_from_outside() -> None:
 
 
 def test_an_empty_tract_and_a_block_without_adults() -> None:
-    nobody = Histogram.of(2, DHCP.cells, *(np.zeros(0, dtype=np.int64),) * 3)
-    homes = Histogram.of(2, DHCH.cells, *(np.zeros(0, dtype=np.int64),) * 3)
-    units = Histogram.of(2, 35, np.array([0]), np.array([8]), np.array([3]))
+    nobody = Histogram.from_triplets(2, DHCP.cells, *(np.zeros(0, dtype=np.int64),) * 3)
+    homes = Histogram.from_triplets(2, DHCH.cells, *(np.zeros(0, dtype=np.int64),) * 3)
+    units = Histogram.from_triplets(2, 35, np.array([0]), np.array([8]), np.array([3]))
     found = link_tract(TractInput(nobody, homes, units, np.zeros(2, dtype=np.int64), b"1" * 32))
     assert len(found.people) == 0
     with pytest.raises(InputError, match="different blocks"):
@@ -221,7 +221,7 @@ def test_random_small_blocks_always_have_a_link(seed: int) -> None:
     move = rng.integers(0, 3, 9)
     people, homes, units = of["persons"], of["households"], of["units"]
     block = np.where(people.unit < 3, move[people.cell % 9], people.unit)
-    persons = Histogram.of(9, people.cells, block, people.cell, people.count)
+    persons = Histogram.from_triplets(9, people.cells, block, people.cell, people.count)
     counts = {"persons": persons, "households": homes, "units": units}
     linked = worlds.linked(counts, trust=Trust(sweeps=1))
     assert not violated(linked.counts)

@@ -32,7 +32,7 @@ def test_linked_files_read_back(tmp_path: Path, linked: LinkedPopulation, csv: b
     found = reader.read(tmp_path)
     for name, counts in linked.counts.items():
         r = getattr(found, name).open("a test compares it")
-        again = Histogram.of(len(codes), counts.cells, r.block, r.cell, r.count)
+        again = Histogram.from_triplets(len(codes), counts.cells, r.block, r.cell, r.count)
         assert again.same_as(counts), name
     for path in paths:
         if path.name != CROSSWALK:

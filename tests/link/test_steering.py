@@ -143,7 +143,9 @@ def test_a_tract_follows_the_unit_above(given: TractInput, homes: LinkedHomes) -
 
 def test_tracts_move_together_towards_the_totals_of_their_county(given: TractInput) -> None:
     """Three tracts, and one where nobody lives."""
-    empty = Histogram.of(len(given.group), DHCP.cells, *(np.zeros(0, dtype=np.int64),) * 3)
+    empty = Histogram.from_triplets(
+        len(given.group), DHCP.cells, *(np.zeros(0, dtype=np.int64),) * 3
+    )
     nobody = replace(given, persons=empty)
     four = [replace(given, seed=bytes([i] * 32), trust=Trust(sweeps=1)) for i in range(3)]
     four.insert(1, replace(nobody, trust=Trust(sweeps=1)))

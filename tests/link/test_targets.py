@@ -98,7 +98,7 @@ def test_blocks_keep_what_files_count(
     write(tmp_path, moved, dhc_small.tree().codes[-1], csv=False, private=True)
     found = reader.read(tmp_path)
     r = found.households.open("a test compares it")
-    again = Histogram.of(9, b["households"].cells, r.block, r.cell, r.count)
+    again = Histogram.from_triplets(9, b["households"].cells, r.block, r.cell, r.count)
     assert again.same_as(b["households"])
 
 

@@ -39,7 +39,7 @@ def test_their_names_and_sums():
         "Place": encoded(["59000", "99999"]),
         "SLDU": encoded(["1 ", "2 "]),
     }
-    names = {"Place": Names.of(np.array(["4459000"]), np.array(["Providence city"]))}
+    names = {"Place": Names.from_pairs(np.array(["4459000"]), np.array(["Providence city"]))}
     place, district = off_spine(fields, ("State",), np.arange(2), 2, names)
     assert (place.called.tolist(), district.called.tolist()) == (["Providence city"], ["", ""])
     assert district.codes.tolist() == [b"441", b"442"]
@@ -48,7 +48,7 @@ def test_their_names_and_sums():
 def test_histograms_of_areas_are_sums_of_their_units():
     rng = np.random.default_rng(5)
     dense = rng.poisson(0.5, (7, 4))
-    h = Histogram.of(7, 4, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
+    h = Histogram.from_triplets(7, 4, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
     inside = rng.random((3, 7)) < 0.6  # areas that overlap
     inside[:, 0] = True
     area, unit = np.nonzero(inside)

@@ -96,7 +96,7 @@ def test_shares_that_sum_to_one_are_accepted_and_any_other_sum_is_not(
 def test_a_plan_costs_its_budget_exactly(
     allocation: Allocation, total: Fraction, mechanism: Mechanism, neighbours: Neighbours
 ) -> None:
-    plan = Plan.of(total, mechanism, neighbours, allocation)
+    plan = Plan.from_allocation(total, mechanism, neighbours, allocation)
     assert plan.cost == total
     assert sum((d.cost for d in plan.measurements), Fraction(0)) == total
     moved = {Neighbours.BOUNDED: 2, Neighbours.UNBOUNDED: 1}[neighbours]
@@ -122,7 +122,8 @@ def test_a_plan_costs_its_budget_exactly(
 def test_scales_by_hand() -> None:
     def scales(mechanism: Mechanism, neighbours: Neighbours) -> list[Fraction]:
         return [
-            d.parameter for d in Plan.of(Fraction(4), mechanism, neighbours, SIMPLE).measurements
+            d.parameter
+            for d in Plan.from_allocation(Fraction(4), mechanism, neighbours, SIMPLE).measurements
         ]
 
     assert scales(DISCRETE_GAUSSIAN, Neighbours.BOUNDED) == [HALF, 1, 1]
@@ -135,7 +136,7 @@ def test_scales_by_hand() -> None:
 @pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
 def test_a_budget_that_is_not_positive_is_refused(total: Fraction, mechanism: Mechanism) -> None:
     with pytest.raises(SpecError, match=rf"budget\.{mechanism.currency}: the budget is {total}"):
-        Plan.of(total, mechanism, Neighbours.BOUNDED, SIMPLE)
+        Plan.from_allocation(total, mechanism, Neighbours.BOUNDED, SIMPLE)
 
 
 def test_currencies_and_sensitivities() -> None:
@@ -151,7 +152,7 @@ def test_currencies_and_sensitivities() -> None:
 def test_a_ledger_takes_a_whole_plan_and_nothing_more(
     allocation: Allocation, total: Fraction
 ) -> None:
-    plan = Plan.of(total, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, allocation)
+    plan = Plan.from_allocation(total, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, allocation)
     ledger = Ledger(total)
     for d in plan.measurements:
         ledger.append(event(d.cost))
@@ -290,7 +291,7 @@ def test_scaling_keeps_the_paths_and_every_proportion(budget: Fraction) -> None:
 def test_with_one_class_to_a_level_the_path_is_the_sum(
     allocation: Allocation, budget: Fraction, mechanism: Mechanism, neighbours: Neighbours
 ) -> None:
-    plan = Plan.of(budget, mechanism, neighbours, allocation)
+    plan = Plan.from_allocation(budget, mechanism, neighbours, allocation)
     assert plan.paths == (tuple((level, "all") for level in allocation.levels),)
     assert plan.on(plan.paths[0]) == plan.measurements
     assert all(plan.of_class(level) == plan.at(level) for level in plan.levels)
@@ -369,7 +370,7 @@ def test_costs_in_two_currencies_do_not_add_up() -> None:
     ):
         assert Plan(BOUNDED, mixed).cost
     with pytest.raises(PrivacyError, match="do not add up"):
-        Ledger(Fraction(9), spent=[Event.of(d, "persons", 1, 1) for d in mixed])
+        Ledger(Fraction(9), spent=[Event.from_measurement(d, "persons", 1, 1) for d in mixed])
     with pytest.raises(PrivacyError, match="this plan has discrete-gaussian, geometric noise"):
         assert Plan(BOUNDED, mixed).mechanism
     classes = (drawn("A", 1, "x"), drawn("A", 1, "y", mechanism=GEOMETRIC))
@@ -385,14 +386,16 @@ def test_costs_in_two_currencies_do_not_add_up() -> None:
 def test_a_ledger_adds_up_by_path() -> None:
     ledger = Ledger(IRREGULAR.cost, paths=IRREGULAR.paths)
     for d in IRREGULAR.measurements:
-        ledger.append(Event.of(d, "persons", 4, 2))
+        ledger.append(Event.from_measurement(d, "persons", 4, 2))
     assert ledger.cost == 10
     assert [e.unit_class for e in ledger.events] == [d.unit_class for d in IRREGULAR.measurements]
-    ledger.append(Event.of(drawn("Group", 7, "poor"), "persons", 4, 2))  # its path has room
+    ledger.append(
+        Event.from_measurement(drawn("Group", 7, "poor"), "persons", 4, 2)
+    )  # its path has room
     for full in ("plain", "of one block"):
         with pytest.raises(PrivacyError, match="would spend 101/10 of a budget of 10"):
             ledger.append(
-                Event.of(
+                Event.from_measurement(
                     PlannedMeasurement.priced(
                         "Group", "hhgq", GAUSSIAN, BOUNDED, Fraction(1, 10), full
                     ),
@@ -402,7 +405,7 @@ def test_a_ledger_adds_up_by_path() -> None:
                 )
             )
     with pytest.raises(PrivacyError, match="on no path"):
-        ledger.append(Event.of(drawn("Group", 1, "unheard of"), "persons", 4, 2))
+        ledger.append(Event.from_measurement(drawn("Group", 1, "unheard of"), "persons", 4, 2))
     assert ledger.cost == 10
     with pytest.raises(PrivacyError, match="give the paths"):
         Ledger(Fraction(100), spent=ledger.events)

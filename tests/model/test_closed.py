@@ -113,7 +113,7 @@ def test_true_counts_do_not_print() -> None:
     one = np.array([0])
     records, h = (
         Records(schema, one, one, np.array([98765])),
-        Histogram.of(1, 2, one, one, np.array([98765])),
+        Histogram.from_triplets(1, 2, one, one, np.array([98765])),
     )
     extract = Extract(
         Blocks({"Block": np.array(["1"])}, np.array([[98765, 0]])), Confidential(records), {}, ()

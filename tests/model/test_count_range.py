@@ -42,7 +42,7 @@ def test_both_ends_are_reached_and_nothing_is_outside(
         there &= cells.sum(axis=1) == total
     assume(there.any())
     bounds = LevelBounds(
-        at, Limits.of(lower, upper), None if total is None else np.array([total]), able
+        at, Limits.from_bounds(lower, upper), None if total is None else np.array([total]), able
     )
     least, most = count_range(bounds, inside[None], 0, 1)
     of = cells[there][:, inside].sum(axis=1)
@@ -53,7 +53,7 @@ def test_a_total_of_several_units_is_the_most_of_each() -> None:
     joint = JointTotals(np.array([0, 0, 1]), np.array([4, 0]))
     bounds = LevelBounds(
         np.zeros(2, int),
-        Limits.of(np.zeros((3, 1), int), np.full((3, 1), 9)),
+        Limits.from_bounds(np.zeros((3, 1), int), np.full((3, 1), 9)),
         None,
         np.ones(2, bool),
         joint=joint,
@@ -71,7 +71,7 @@ def test_of_areas_it_is_the_sum_over_their_units() -> None:
     total = np.array([3, 0, 5])
     bounds = LevelBounds(
         np.zeros(2, int),
-        Limits.of(np.zeros((3, 1), int), np.full((3, 1), 9)),
+        Limits.from_bounds(np.zeros((3, 1), int), np.full((3, 1), 9)),
         total,
         np.ones(2, bool),
     )
@@ -85,5 +85,8 @@ def test_of_areas_it_is_the_sum_over_their_units() -> None:
 def test_what_cannot_be_is_refused_before() -> None:
     with pytest.raises(InfeasibleError):
         LevelBounds(
-            np.zeros(1, int), Limits.of(np.array([[2]]), np.array([[1]])), None, np.ones(1, bool)
+            np.zeros(1, int),
+            Limits.from_bounds(np.array([[2]]), np.array([[1]])),
+            None,
+            np.ones(1, bool),
         )

@@ -77,7 +77,7 @@ def test_a_frame_makes_the_tree_that_a_reader_makes(rows: list[tuple[int, int, i
         level: np.array(["".join(map(str, r[: n + 1])) for r in rows])
         for n, level in enumerate(LEVELS[1:])
     }
-    names = {"County": Names.of(fields["County"], np.strings.add("c", fields["County"]))}
+    names = {"County": Names.from_pairs(fields["County"], np.strings.add("c", fields["County"]))}
     read, _ = tabulation.spine(Blocks(fields, None, names), LEVELS)
     spine = Spine.from_frame(
         fields | {"called": np.strings.add("c", fields["County"])}, LEVELS, {"County": "called"}
@@ -167,7 +167,7 @@ def test_counts_are_read() -> None:
 
 def test_a_schema_of_numbers_lists_and_labels() -> None:
     adult = ("age", {"minor": range(18), "adult": range(18, 120)})
-    schema = Schema.of(
+    schema = Schema.from_attributes(
         "people",
         {"age": 120, "sex": {"m": "Male", "f": "Female"}, "home": ["house", "gq"]},
         groupings={"votingage": adult},
@@ -198,7 +198,7 @@ def test_a_schema_of_numbers_lists_and_labels() -> None:
 )
 def test_a_schema_that_is_none_is_refused(attributes: Any, groupings: Any, said: str) -> None:
     with pytest.raises(SpecError, match=said):
-        Schema.of("x", attributes, groupings=groupings)
+        Schema.from_attributes("x", attributes, groupings=groupings)
 
 
 # --- plans

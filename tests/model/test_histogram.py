@@ -29,7 +29,7 @@ def triplets(draw: st.DrawFn) -> tuple[int, int, np.ndarray]:
 @given(triplets())
 def test_of_counts_every_triplet_once(case: tuple[int, int, np.ndarray]) -> None:
     units, cells, rows = case
-    h = Histogram.of(units, cells, rows[:, 0], rows[:, 1], rows[:, 2])
+    h = Histogram.from_triplets(units, cells, rows[:, 0], rows[:, 1], rows[:, 2])
     expected = np.zeros((units, cells), dtype=np.int64)
     for u, k, n in rows:
         expected[u, k] += n
@@ -37,7 +37,7 @@ def test_of_counts_every_triplet_once(case: tuple[int, int, np.ndarray]) -> None
     np.testing.assert_array_equal(h.totals(), expected.sum(axis=1))
     assert (h.units, h.cells) == (units, cells)
     assert (h.count > 0).all()
-    again = Histogram.of(units, cells, h.unit, h.cell, h.count)
+    again = Histogram.from_triplets(units, cells, h.unit, h.cell, h.count)
     assert h.same_as(again)
     assert again.same_as(h)
 
@@ -82,12 +82,16 @@ def test_same_as_sees_every_difference(data: st.DataObject) -> None:
 
 def test_same_as_sees_the_number_of_cells_and_units() -> None:
     none = ints()
-    assert not Histogram.of(2, 3, none, none, none).same_as(Histogram.of(2, 4, none, none, none))
-    assert not Histogram.of(2, 3, none, none, none).same_as(Histogram.of(3, 3, none, none, none))
+    assert not Histogram.from_triplets(2, 3, none, none, none).same_as(
+        Histogram.from_triplets(2, 4, none, none, none)
+    )
+    assert not Histogram.from_triplets(2, 3, none, none, none).same_as(
+        Histogram.from_triplets(3, 3, none, none, none)
+    )
 
 
 def test_counts_are_read_only() -> None:
-    h = Histogram.of(1, 2, ints(0), ints(1), ints(5))
+    h = Histogram.from_triplets(1, 2, ints(0), ints(1), ints(5))
     for a in (h.indptr, h.cell, h.count):
         with pytest.raises(ValueError, match="read-only"):
             a[0] = 1
@@ -129,14 +133,14 @@ def test_of_refuses_what_lies_outside(unit: int, cell: int, others: int) -> None
     units = np.concatenate([np.zeros(others, dtype=np.int64), ints(unit)])
     cells = np.concatenate([np.arange(others), ints(cell)])
     with pytest.raises(InputError, match="outside"):
-        Histogram.of(2, 3, units, cells, np.ones(others + 1, dtype=np.int64))
+        Histogram.from_triplets(2, 3, units, cells, np.ones(others + 1, dtype=np.int64))
 
 
 def test_of_refuses_negative_counts() -> None:
     with pytest.raises(InputError, match="negative"):
-        Histogram.of(1, 2, ints(0), ints(0), ints(-1))
+        Histogram.from_triplets(1, 2, ints(0), ints(0), ints(-1))
 
 
 def test_counts_beyond_32_bits() -> None:
-    h = Histogram.of(2, 2, ints(1, 1, 0), ints(1, 1, 0), ints(1 << 40, 1, 7))
+    h = Histogram.from_triplets(2, 2, ints(1, 1, 0), ints(1, 1, 0), ints(1 << 40, 1, 7))
     assert h.up(ints(0, 0), 1).dense().tolist() == [[7, (1 << 40) + 1]]

@@ -73,11 +73,11 @@ def test_packed_bounds_say_what_dense_ones_say(
     error = made.pop("error", None)
     if dense is None:
         with pytest.raises(InfeasibleError) as refused:
-            LevelBounds(limits=Limits.of(lower, upper), **made)
+            LevelBounds(limits=Limits.from_bounds(lower, upper), **made)
         assert str(refused.value) == error
         return
-    whole = LevelBounds(limits=Limits.of(lower, upper), **made)
-    assert whole == LevelBounds.of(dense)
+    whole = LevelBounds(limits=Limits.from_bounds(lower, upper), **made)
+    assert whole == LevelBounds.from_bounds(dense)
     assert whole.dense() == dense
     assert (len(whole), whole.groups) == lower.shape
     assert whole.by_part().dense() == dense.by_part()
@@ -93,7 +93,7 @@ def test_packed_bounds_say_what_dense_ones_say(
                         way(start, stop)
                 continue
             assert whole.rows(start, stop) == wanted
-            assert whole.part(start, stop) == LevelBounds.of(wanted)
+            assert whole.part(start, stop) == LevelBounds.from_bounds(wanted)
 
 
 @given(two_ends(3), st.data())
@@ -104,8 +104,8 @@ def test_sums_over_homes_are_those_of_the_dense_arrays(
     home = np.array(data.draw(st.permutations([i % homes for i in range(len(ends[0]))])))
     home = np.sort(home) if data.draw(st.booleans()) else home
     wanted = tuple(np.stack([e[home == h].sum(axis=0) for h in range(homes)]) for e in ends)
-    found = Limits.of(*ends).add_up(home, homes)
-    assert found == Limits.of(*wanted)
+    found = Limits.from_bounds(*ends).add_up(home, homes)
+    assert found == Limits.from_bounds(*wanted)
     assert np.array_equal(add_up(ends[0].__getitem__, 3, home, homes), wanted[0])
 
 
@@ -130,7 +130,9 @@ def test_rows_with_one_key_are_told_apart() -> None:
 
 def test_packed_bounds_are_frozen_here_and_elsewhere() -> None:
     zero = np.zeros((3, 2), dtype=np.int64)
-    b = LevelBounds(np.array([0, 1]), Limits.of(zero, zero + 1), None, np.ones(2, dtype=bool))
+    b = LevelBounds(
+        np.array([0, 1]), Limits.from_bounds(zero, zero + 1), None, np.ones(2, dtype=bool)
+    )
     for one in (b, pickle.loads(pickle.dumps(b))):
         assert one == b
         for array in (one.limits.lower, one.limits.row, one.group):
@@ -144,17 +146,19 @@ def test_packed_bounds_are_frozen_here_and_elsewhere() -> None:
     "build, message",
     [
         (lambda z: Limits(z, z[:1], np.zeros(2, dtype=np.int32)), "different shapes"),
-        (lambda z: Limits.of(z, z[:, :1]), "different shapes"),
+        (lambda z: Limits.from_bounds(z, z[:, :1]), "different shapes"),
         (lambda z: Limits(z, z, np.array([0, 2], dtype=np.int32)), "bounds that are not there"),
         (lambda z: Limits(z, z, np.array([-1, 0], dtype=np.int32)), "bounds that are not there"),
         (
             lambda z: LevelBounds(
-                np.zeros(1, int), Limits.of(z, z), np.zeros(3, int), np.ones(1, bool)
+                np.zeros(1, int), Limits.from_bounds(z, z), np.zeros(3, int), np.ones(1, bool)
             ),
             "different shapes",
         ),
         (
-            lambda z: LevelBounds(np.zeros(1, int), Limits.of(z, z), None, np.ones(2, bool)),
+            lambda z: LevelBounds(
+                np.zeros(1, int), Limits.from_bounds(z, z), None, np.ones(2, bool)
+            ),
             "different shapes",
         ),
     ],

@@ -121,7 +121,7 @@ def test_the_published_spine_itself_is_one_class_and_one_path() -> None:
     spine = Spine(
         ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, int), np.zeros(2, int))
     )
-    tree = MeasuredSpine.of(spine)
+    tree = MeasuredSpine.from_published(spine)
     assert tree.alike
     assert tree.paths == ((("A", ALL), ("B", ALL)),)
     assert list(tree.classes("B")) == [ALL]
@@ -132,10 +132,10 @@ def test_places_outside_the_tree_are_published_as_empty_and_refused_where_somebo
         ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, int), np.zeros(2, int))
     )
     tree = MeasuredSpine.bypassed(spine, np.array([2, 0]))
-    lowest = Histogram.of(2, 4, np.array([0, 1]), np.array([1, 3]), np.array([5, 6]))
+    lowest = Histogram.from_triplets(2, 4, np.array([0, 1]), np.array([1, 3]), np.array([5, 6]))
     out = tree.published(lowest, 3)
     assert out.totals().tolist() == [6, 0, 5]
     assert tree.of_published(out).same_as(lowest)
-    outside = Histogram.of(3, 4, np.array([1]), np.array([1]), np.array([1]))
+    outside = Histogram.from_triplets(3, 4, np.array([1]), np.array([1]), np.array([1]))
     with pytest.raises(InputError, match="without a housing unit"):
         tree.of_published(outside)

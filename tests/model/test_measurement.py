@@ -35,7 +35,7 @@ def test_slices_in_any_order_are_one_source(
     edges = [0, *sorted(cuts), UNITS]
     pieces = [piece(q, a, b) for q in VALUES for a, b in pairwise(edges)]
     order.shuffle(pieces)  # type: ignore[attr-defined]
-    source = Measurements.of(pieces)
+    source = Measurements.from_measurements(pieces)
     assert set(source.queries("Tract")) == set(VALUES)
     assert source.queries("Block") == ()
     start, stop = sorted(ends)
@@ -53,7 +53,9 @@ def test_slices_in_any_order_are_one_source(
 
 def test_a_part_carries_its_own_units_alone() -> None:
     many = np.zeros((100_000, 10), dtype=np.int64)
-    source = Measurements.of([Measurement("Block", "hhgq", 0, many, np.ones(len(many)))])
+    source = Measurements.from_measurements(
+        [Measurement("Block", "hhgq", 0, many, np.ones(len(many)))]
+    )
     part = source.part("Block", 500, 510)
     assert len(pickle.dumps(part)) < 3000
     again = pickle.loads(pickle.dumps(part))
@@ -64,7 +66,7 @@ def test_a_part_carries_its_own_units_alone() -> None:
 
 
 def test_a_source_may_hold_a_slice_of_a_level() -> None:
-    source = Measurements.of([piece("hhgq", 3, 6), piece("hhgq", 6, 8)])
+    source = Measurements.from_measurements([piece("hhgq", 3, 6), piece("hhgq", 6, 8)])
     assert np.array_equal(source.read("Tract", "hhgq", 4, 8).values, VALUES["hhgq"][4:8])
     with pytest.raises(InputError, match="Tract/hhgq"):
         source.read("Tract", "hhgq", 2, 4)
@@ -86,12 +88,12 @@ def test_a_source_may_hold_a_slice_of_a_level() -> None:
 )
 def test_slices_that_make_no_whole_are_refused(pieces: list[Measurement], word: str) -> None:
     with pytest.raises(InputError, match=word) as caught:
-        Measurements.of(pieces)
+        Measurements.from_measurements(pieces)
     assert "Tract/total" in str(caught.value)
 
 
 def test_what_is_not_measured_is_told_with_what_is() -> None:
     with pytest.raises(InputError, match=r"(?s)'cenrace' is not measured at level 'Tract'.*total"):
-        Measurements.of([piece("total", 0, 9)]).read("Tract", "cenrace", 0, 1)
+        Measurements.from_measurements([piece("total", 0, 9)]).read("Tract", "cenrace", 0, 1)
     with pytest.raises(InputError, match="is held as that of"):
         Measurements({("Block", "total"): piece("total", 0, 9)})

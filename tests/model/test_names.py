@@ -9,16 +9,23 @@ from das.model.spine import Spine
 
 
 def test_a_name_is_that_of_its_code():
-    names = Names.of(np.array(["b", "a", "b"]), np.array([" Town of\tB  ", "Año", "another"]))
+    names = Names.from_pairs(
+        np.array(["b", "a", "b"]), np.array([" Town of\tB  ", "Año", "another"])
+    )
     assert names.at(np.array(["a", "c", "b", "b"])).tolist() == [
         "Año",
         "",
         "Town of B",
         "Town of B",
     ]
-    assert Names.of(np.zeros(0, "<U1"), np.zeros(0, "<U1")).at(np.array(["a"])).tolist() == [""]
+    assert Names.from_pairs(np.zeros(0, "<U1"), np.zeros(0, "<U1")).at(
+        np.array(["a"])
+    ).tolist() == [""]
     both = merged(
-        [{"Town": names}, {"Town": Names.of(np.array(["c"]), np.array(["C"])), "Ward": names}]
+        [
+            {"Town": names},
+            {"Town": Names.from_pairs(np.array(["c"]), np.array(["C"])), "Ward": names},
+        ]
     )
     assert both["Town"].at(np.array(["a", "c"])).tolist() == ["Año", "C"]
     assert list(both) == ["Town", "Ward"]

@@ -30,7 +30,9 @@ def value(at: Ints) -> Ints:
 
 def some(at: list[int]) -> SparseMeasurement:
     asked = np.array(at, dtype=np.int64)
-    return SparseMeasurement.of("L", "q", (UNITS, CELLS), asked, value(asked), VARIANCE)
+    return SparseMeasurement.from_coordinates(
+        "L", "q", (UNITS, CELLS), asked, value(asked), VARIANCE
+    )
 
 
 class Oracle:
@@ -56,7 +58,7 @@ def test_what_was_recorded_is_what_was_said_and_nothing_else(requests: list[list
         at = np.array(asked, dtype=np.int64)
         assert (recorded.answers("L", "q", at // CELLS, at % CELLS) == value(at)).all()
     assert isinstance(recorded, RecordingSource)
-    kept: SparseSource = SparseMeasurements.of(recorded.of("L"))
+    kept: SparseSource = SparseMeasurements.from_measurements(recorded.recorded("L"))
     assert kept.queries("L") == ("q", "r")
     assert kept.shape("L", "q") == kept.shape("L", "r") == (UNITS, CELLS)
     assert (kept.variance("L", "q") == VARIANCE).all()
@@ -104,11 +106,11 @@ def test_what_fits_not_together_is_refused() -> None:
         with pytest.raises(InputError, match=message):
             SparseMeasurement("L", "q", CELLS, *wrong)
     with pytest.raises(InputError, match="one answer with two values"):
-        SparseMeasurement.of(
+        SparseMeasurement.from_coordinates(
             "L", "q", (UNITS, CELLS), np.array([3, 10, 3]), np.array([1, 1, 2]), VARIANCE
         )
     with pytest.raises(InputError, match="'other' is not measured at level 'L'"):
-        SparseMeasurements.of([some([1])]).answers("L", "other", at, at)
+        SparseMeasurements.from_measurements([some([1])]).answers("L", "other", at, at)
 
 
 def test_coordinates_are_those_of_an_array() -> None:
@@ -137,7 +139,7 @@ def test_coordinates_are_those_of_an_array() -> None:
 def test_sparse_answers_are_read_as_the_dense_ones(kept: list[int], asked: list[int]) -> None:
     dense = np.zeros(12, dtype=np.int64)
     dense[kept] = 1 + np.arange(len(kept))
-    sparse = SparseAnswers.of(dense.reshape(3, 4))
+    sparse = SparseAnswers.from_dense(dense.reshape(3, 4))
     assert (
         sparse.read(np.array(asked, dtype=np.int64)).tolist()
         == dense[np.array(asked, dtype=int)].tolist()

@@ -31,7 +31,7 @@ def trees(draw: st.DrawFn) -> Spine:
 def test_subtrees_follow_each_other_and_are_as_large_as_they_may_be(
     spine: Spine, largest: int
 ) -> None:
-    subtrees = Subtrees.of(spine, largest=largest)
+    subtrees = Subtrees.from_spine(spine, largest=largest)
     lowest = len(spine.codes[-1])
     if lowest <= largest:
         assert len(subtrees) == 0
@@ -53,7 +53,7 @@ def test_subtrees_follow_each_other_and_are_as_large_as_they_may_be(
 def test_a_subtree_is_a_tree_with_what_is_above_it_and_everything_below(
     spine: Spine, largest: int
 ) -> None:
-    subtrees = Subtrees.of(spine, largest=largest)
+    subtrees = Subtrees.from_spine(spine, largest=largest)
     depth, bounds = spine.index(subtrees.level), subtrees.lowest(spine)
     codes: list[list[bytes]] = [[] for _ in spine.levels]
     for i, part in subtrees.parts(spine):
@@ -109,7 +109,7 @@ def test_a_measured_tree_over_a_subtree_has_its_units_classes_and_places(
     spine: Spine, random: Random
 ) -> None:
     tree = measured_over(spine, random)
-    subtrees = Subtrees.of(spine, [tree], largest=8)
+    subtrees = Subtrees.from_spine(spine, [tree], largest=8)
     bounds, seen = subtrees.lowest(spine), []
     if not len(subtrees):
         assert subtrees.upper_tree_of(tree, spine) is tree

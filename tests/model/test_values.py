@@ -191,7 +191,7 @@ def test_bounds_with_joint_totals() -> None:
         None,
         joint,
     )
-    assert LevelBounds.of(b).known
+    assert LevelBounds.from_bounds(b).known
     one = b.by_part()
     assert (one.upper.tolist(), one.total.tolist(), one.joint) == ([[6, 6], [3, 3]], [9, 1], None)
     some = b.some(np.array([True, False, True]))
@@ -312,7 +312,7 @@ SPINE = Spine(("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (ints(0), int
 def level(dense: Any) -> Histogram:
     dense = ints(*dense)
     unit, cell = np.nonzero(dense)
-    return Histogram.of(*dense.shape, unit, cell, dense[unit, cell])
+    return Histogram.from_triplets(*dense.shape, unit, cell, dense[unit, cell])
 
 
 def release(
@@ -326,7 +326,7 @@ def release(
     return Release(
         SPINE,
         {"A": level(top), "B": level(low)},
-        {k: LevelBounds.of(b) for k, b in limits.items()} | changes,
+        {k: LevelBounds.from_bounds(b) for k, b in limits.items()} | changes,
     )
 
 

@@ -13,7 +13,7 @@ from das.tables import table
 from das.tools.protection.published import TableSet
 from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
 
-SCHEMA = Schema.of(
+SCHEMA = Schema.from_attributes(
     "small",
     {"sex": ["f", "m"], "age": 100, "race": ["White", "Black", "Asian"], "hispanic": ["no", "yes"]},
     groupings={
@@ -33,7 +33,7 @@ TABLES = (
 
 
 #: Tables of 3 x 3 counts with all their sums.
-GRID = Schema.of("grid", {"row": 3, "column": 3})
+GRID = Schema.from_attributes("grid", {"row": 3, "column": 3})
 GRID_TABLES = TableSet(
     "grid",
     GRID,

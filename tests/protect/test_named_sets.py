@@ -15,7 +15,7 @@ from das.tools.protection.published import WITHHELD, LevelLines
 from das.tools.protection.recoding import recoded
 from das.tools.protection.uses import TableUse, TiledUse
 
-PEOPLE = Schema.of("people", {"sex": 2, "age": 3, "origin": 2})
+PEOPLE = Schema.from_attributes("people", {"sex": 2, "age": 3, "origin": 2})
 
 
 def test_the_named_sets_have_their_lines() -> None:
@@ -48,7 +48,7 @@ def test_cells_are_told_by_other_schemas() -> None:
     hhgq, adult, *_ = np.unravel_index(recoded(cells, DHCP, pl94), pl94.shape)
     assert (hhgq.tolist(), adult.tolist()) == ([0, 1], [1, 1])
     with pytest.raises(SpecError, match="do not tell 'religion'"):
-        recoded(cells, DHCP, Schema.of("own", {"religion": ["x", "y"]}))
+        recoded(cells, DHCP, Schema.from_attributes("own", {"religion": ["x", "y"]}))
 
 
 def lines_of(use: str) -> tuple[TiledUse, LevelLines, Histogram]:
@@ -56,7 +56,7 @@ def lines_of(use: str) -> tuple[TiledUse, LevelLines, Histogram]:
     tables = own_set(
         "own", PEOPLE, {"Block": [Tabulation("A", "", "sex * age"), Tabulation("B", "", "origin")]}
     )
-    h = Histogram.of(1, 12, np.zeros(12, int), np.arange(12), np.full(12, 2))
+    h = Histogram.from_triplets(1, 12, np.zeros(12, int), np.arange(12), np.full(12, 2))
     exact = LevelLines.exact(tables.lines("Block").counts(h))
     return TiledUse.of(TableUse.of_query("u", "", PEOPLE, use), tables, "Block"), exact, h
 

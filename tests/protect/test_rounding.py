@@ -119,7 +119,7 @@ def test_a_two_way_table_is_rounded_next_to_its_counts_and_best() -> None:
 def test_a_three_way_table_can_need_slack() -> None:
     """Of 3 x 3 x 3 counts with all their sums, some have no rounding to base 2 next to them. Their
     bounds are wider by the slack, and their sums hold."""
-    cube = Schema.of("cube", {"a": 3, "b": 3, "c": 3})
+    cube = Schema.from_attributes("cube", {"a": 3, "b": 3, "c": 3})
     asked = ("a * b * c", "a * b", "a * c", "b * c", "a", "b", "c", "total")
     lines = LineMatrix.of(
         tuple(table(Tabulation(f"G{i}", "", q, total=False), cube) for i, q in enumerate(asked))

@@ -106,7 +106,7 @@ def test_the_audit_against_enumeration(seed: int) -> None:
     """Every table of 2 x 3 counts of six persons. Real numbers reach as far as integers here: the
     lines of a two-way table are a network."""
     rng = np.random.default_rng(seed)
-    schema = Schema.of("two", {"a": 2, "b": 3})
+    schema = Schema.from_attributes("two", {"a": 2, "b": 3})
     asked = ("a * b", "a", "b", "total")
     lines = TableSet(
         "two",

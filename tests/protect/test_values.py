@@ -23,7 +23,7 @@ from das.tools.protection.published import (
 from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
 from das.tools.protection.truth.method import Unprotected, generator
 
-SCHEMA = Schema.of("people", {"age": ["young", "old"], "sex": ["f", "m"]})
+SCHEMA = Schema.from_attributes("people", {"age": ["young", "old"], "sex": ["f", "m"]})
 SPINE = Spine.from_frame(
     {"town": ["A", "A", "B"], "block": ["A1", "A2", "B1"]}, ["all", "town", "block"]
 )
@@ -45,7 +45,9 @@ def test_lines_count_their_cells() -> None:
     assert lines.counts(h).tolist() == dense.tolist()
     assert lines.counts(h)[2].tolist() == [2, 0, 2, 2, 2, 0]  # two old women
     with pytest.raises(InputError, match="3 cells, the lines count 4"):
-        lines.counts(Histogram.of(1, 3, np.zeros(1, int), np.zeros(1, int), np.ones(1, int)))
+        lines.counts(
+            Histogram.from_triplets(1, 3, np.zeros(1, int), np.zeros(1, int), np.ones(1, int))
+        )
 
 
 def test_no_protection_publishes_exact_lines_of_each_level() -> None:
@@ -61,7 +63,7 @@ def test_no_protection_publishes_exact_lines_of_each_level() -> None:
         (lambda: TableSet("none", SCHEMA, {}), "a level has no table"),
         (lambda: TableSet("twice", SCHEMA, {"block": (AGE, AGE)}), "two lines have the same name"),
         (
-            lambda: TableSet("odd", Schema.of("x", {"age": 3}), {"block": (AGE,)}),
+            lambda: TableSet("odd", Schema.from_attributes("x", {"age": 3}), {"block": (AGE,)}),
             "counts the cells of another schema",
         ),
         (lambda: TABLES.lines("all"), "level 'all' has no table"),

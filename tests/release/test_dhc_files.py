@@ -250,7 +250,9 @@ def faults(
         "units of 35 cells, not 9 of 1,578,528",
         whole | {"households": whole["households"] | {"Block": lowest["units"]}},
     )
-    nobody = Histogram.of(9, lowest["households"].cells, *(np.zeros(0, dtype=np.int64),) * 3)
+    nobody = Histogram.from_triplets(
+        9, lowest["households"].cells, *(np.zeros(0, dtype=np.int64),) * 3
+    )
     yield "households by tenure, and occupied units", whole | {"households": nobody.upward(spine)}
 
 

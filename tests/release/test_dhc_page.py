@@ -263,7 +263,7 @@ def test_what_is_hardly_so_is_counted(spine: Spine) -> None:
 
     def without(h: Histogram, block: int, which: np.ndarray | None = None) -> Histogram:
         keep = (h.unit != block) | (np.zeros(len(h.cell), dtype=bool) if which is None else ~which)
-        return Histogram.of(h.units, h.cells, h.unit[keep], h.cell[keep], h.count[keep])
+        return Histogram.from_triplets(h.units, h.cells, h.unit[keep], h.cell[keep], h.count[keep])
 
     assert odd(persons, without(homes, 0)) == [1, 0, 0, 0, 1, 1, 1]
     assert odd(without(persons, 0), homes) == [0, 1, 0, 0, 1, 1, 1]
@@ -272,7 +272,7 @@ def test_what_is_hardly_so_is_counted(spine: Spine) -> None:
     fewer = int(minors_only.totals()[1] < homes.totals()[1])
     assert odd(minors_only, homes)[:4] == [0, 0, fewer, int(minors_only.totals()[1] > 0)]
     assert odd(minors_only, homes)[-1] == 1
-    many = Histogram.of(
+    many = Histogram.from_triplets(
         9,
         homes.cells,
         np.append(homes.unit, 2),
@@ -318,7 +318,7 @@ def test_trees_of_one_level_without_counties_and_of_many(tmp_path: Path, counts:
     assert "<h2>Every" not in page
     tracts = Spine.from_frame({"Tract": [f"{i:03d}" for i in range(140)]}, ["State", "Tract"])
     nobody = {
-        u: Histogram.of(139, h["State"].cells, *(np.zeros(0, dtype=np.int64),) * 3)
+        u: Histogram.from_triplets(139, h["State"].cells, *(np.zeros(0, dtype=np.int64),) * 3)
         for u, h in counts.items()
     }
     one = {u: h["State"] for u, h in counts.items()}
@@ -329,7 +329,7 @@ def test_trees_of_one_level_without_counties_and_of_many(tmp_path: Path, counts:
     assert "The 120 largest; the others are in the tables." in page
     empty = {
         u: {
-            lv: Histogram.of(h.units, h.cells, *(np.zeros(0, dtype=np.int64),) * 3)
+            lv: Histogram.from_triplets(h.units, h.cells, *(np.zeros(0, dtype=np.int64),) * 3)
             for lv, h in of.items()
         }
         for u, of in many.items()

@@ -32,7 +32,7 @@ from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
 from das.release.replicate_source import COVERAGE
 from das.release.verify import sealed
-from das.tables import of as tables_of
+from das.tables import universe_tables
 from das.truth.assessment import truth_of
 from tests.worlds import Worlds
 
@@ -81,7 +81,9 @@ def test_the_ends_stand_after_each_column_and_hold_the_truth_as_often_as_they_sa
     )
     spine, truth = truth_of(run)[0].spine, truth_of(run)[1]
     release = open_release(run / "release")
-    u, t = next((u, t) for u in release.spec.universes for t in tables_of(u) if t.name == table)
+    u, t = next(
+        (u, t) for u in release.spec.universes for t in universe_tables(u) if t.name == table
+    )
     fields = list(t.columns)
     assert [c for c in more.columns if c[:1] in "PH"] == [
         c + x for c in fields for x in ("", " low", " high")
@@ -256,7 +258,7 @@ def test_what_is_certain_is_its_own_interval_and_nothing_is_below_zero_or_above_
     for u in release.after.universes:
         intervals, bounds = Intervals(release, u), release.published_bounds(u)
         for level in ("State", "Tract", "Block"):
-            for table in tables_of(u, release.assigned(u.name)):
+            for table in universe_tables(u, release.assigned(u.name)):
                 least, most = count_range(bounds[level], table.masks, 0, release.spine.units(level))
                 low, high = intervals.ends(level, table.masks)
                 known = high >= 0

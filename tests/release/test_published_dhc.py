@@ -72,7 +72,7 @@ def test_the_estimate_is_that_of_the_run_that_wrote_the_files(
     assert read_persons(opened.folder, opened.spine).same_as(lowest)
     kept = opened.source(opened.universe)
     for level in small.spine.levels:
-        for m in source.of(level):
+        for m in source.recorded(level):
             found = kept.read(level, m.query)
             np.testing.assert_array_equal(found.at, m.at)
             np.testing.assert_array_equal(found.values, m.values)

@@ -43,7 +43,7 @@ def test_columns_are_exact_that_add_up_exact_answers_or_cannot_be() -> None:
         ("all", [box("xxx", "xx")]),
         ("homes twice", [box("xx.", "xx"), box("xx.", "xx")]),
     ]
-    table = Table.of("H", "homes", SCHEMA, lines)
+    table = Table.from_lines("H", "homes", SCHEMA, lines)
     found = exact_columns(table, SCHEMA, [SCHEMA.query("kept")])
     assert found.tolist() == [
         True,

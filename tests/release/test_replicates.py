@@ -29,7 +29,7 @@ from das.release.replicate_source import BY_TRUTH, PLAIN, IntervalOptions, Publi
 from das.release.replicates import NewNoise, SeededNoise, make
 from das.release.seal import seal_intervals
 from das.replicates import ReplicateErrors, interval
-from das.tables import of as tables_of
+from das.tables import universe_tables
 from tests.commands import Commands
 from tests.worlds import Worlds
 
@@ -173,7 +173,7 @@ def test_intervals_of_the_rule_of_the_bureau_are_those_of_the_replicates(
             files.read(files.path_of(made, u.kind.folder, n), codes, u.schema).upward(opened.spine)
             for n in range(4)
         ]
-        for table in tables_of(u, opened.assigned(u.name)):
+        for table in universe_tables(u, opened.assigned(u.name)):
             for level in ("Tract", "Block"):
                 values = np.array([table.values(h[level]) for h in drawn])
                 errors = ReplicateErrors.of(values[0], values[1:])
@@ -250,7 +250,7 @@ def test_by_true_value_zeros_can_be_small_counts_which_the_rule_of_the_bureau_de
         opened.published_bounds(persons)["Block"].dense(),
         persons.schema.level_of("hhgq"),
     )
-    (p5,) = (t for t in tables_of(persons) if t.name == "P5")
+    (p5,) = (t for t in universe_tables(persons) if t.name == "P5")
     nobody = codes[(bounds.upper[:, np.unique(bounds.group[quarters > 0])] == 0).all(axis=1)]
     assert len(nobody) > 10
     assert not pd.read_parquet(made / f"{p5.name}_Block.parquet")["GEOID"].isin(nobody).any()
@@ -431,7 +431,9 @@ def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
     tree = MeasuredSpine.bypassed(spine, np.arange(spine.units("Block")))
     u = opened.after.persons
     counts = tree.of_published(opened.published(u)).upward(spine)
-    source = NewNoise(opened.run.persons.on(UnitClasses.of(tree)), tree, counts, SeededNoise(1, 1))
+    source = NewNoise(
+        opened.run.persons.on(UnitClasses.from_tree(tree)), tree, counts, SeededNoise(1, 1)
+    )
     for level in spine.levels:
         if source.queries(level):
             m = source.read(level, source.queries(level)[0], 0, spine.units(level))

@@ -32,14 +32,14 @@ def listed(
     random = np.random.default_rng(seed)
     counts = random.integers(200, 300, (units, SCHEMA.cells))
     unit, cell = np.nonzero(np.ones_like(counts))
-    published = Histogram.of(units, SCHEMA.cells, unit, cell, counts.ravel())
+    published = Histogram.from_triplets(units, SCHEMA.cells, unit, cell, counts.ravel())
     answers = published.answer(SCHEMA.query("a"))
     true = answers - shift - random.normal(0, spread, answers.shape) if spread else answers - shift
     noisy = np.rint(true + random.normal(0, 5, answers.shape)).astype(np.int64)
     variance = np.full(units, 25.0)
     variance[:unmeasured] = np.inf
     noisy[:unmeasured] = 10**6
-    source = Measurements.of([Measurement("L", "a", 0, noisy, variance)])
+    source = Measurements.from_measurements([Measurement("L", "a", 0, noisy, variance)])
     return {
         m.query: m.error_at_least
         for m in misfits(residual_sums(UNIVERSE, source, {"L": published}), 40)
@@ -83,7 +83,7 @@ def test_sums_of_parts_are_those_of_the_whole() -> None:
     random = np.random.default_rng(6)
     counts = random.integers(0, 4, (30, SCHEMA.cells))
     unit, cell = np.nonzero(counts)
-    published = Histogram.of(30, SCHEMA.cells, unit, cell, counts[unit, cell])
+    published = Histogram.from_triplets(30, SCHEMA.cells, unit, cell, counts[unit, cell])
     noisy = {
         q: published.answer(SCHEMA.query(q)) + random.integers(-9, 10) for q in ("a", "detailed")
     }
@@ -95,7 +95,9 @@ def test_sums_of_parts_are_those_of_the_whole() -> None:
             Measurement("L", q, 0, values[start:stop], variance[start:stop])
             for q, values in noisy.items()
         ]
-        return residual_sums(universe, Measurements.of(here), {"L": published.rows(start, stop)})
+        return residual_sums(
+            universe, Measurements.from_measurements(here), {"L": published.rows(start, stop)}
+        )
 
     whole = sums(UNIVERSE, 0, 30) + sums(other, 0, 30)
     parts = [

@@ -26,8 +26,7 @@ from das.model.universe import PERSONS, Universe
 from das.release import interval_writing
 from das.release.replicate_source import IntervalOptions, ReleaseSource, ReplicateSource
 from das.release.sources import source_of
-from das.tables import Table
-from das.tables import of as tables_of
+from das.tables import Table, universe_tables
 from tests.test_architecture import imports, sources
 from tests.worlds import Worlds
 
@@ -106,7 +105,7 @@ def test_no_module_of_the_family_asks_which_publication_it_has() -> None:
 # ------------------------------------------------------------------------------------------------
 
 PEOPLE = Universe(PERSONS, PL94)
-P1 = next(t for t in tables_of(PEOPLE) if t.name == "P1")
+P1 = next(t for t in universe_tables(PEOPLE) if t.name == "P1")
 TREE = Spine.from_frame(
     {"State": ["1", "1", "1"], "County": ["11", "11", "12"], "Block": ["111", "112", "121"]},
     ["State", "County", "Block"],
@@ -153,7 +152,9 @@ class HeldMaker:
         count = np.array([WHITE[number], BLACK, [self.more] * 3])
         race, block = np.nonzero(count)
         cell = np.ravel_multi_index((0 * race, 0 * race + 1, 0 * race, race), PL94.shape)
-        h = Histogram.of(len(TREE.codes[-1]), PL94.cells, block, cell, count[race, block])
+        h = Histogram.from_triplets(
+            len(TREE.codes[-1]), PL94.cells, block, cell, count[race, block]
+        )
         return TREE.codes[-1], {PEOPLE.name: h}
 
     def source(self, out: Path, files: int) -> HeldSource:

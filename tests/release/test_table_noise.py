@@ -32,7 +32,7 @@ HALF = Fraction(1, 2)
 
 def universe(schema: Schema, queries: dict[str, Fraction]) -> Planned:
     shares = Allocation({"A": HALF, "B": HALF}, {"A": queries, "B": queries})
-    plan = Plan.of(Fraction(1, 50), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
+    plan = Plan.from_allocation(Fraction(1, 50), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
     return Planned(PERSONS, schema, plan=plan)
 
 
@@ -43,7 +43,7 @@ def variances(
     spine = Spine(
         tuple(levels), tuple(np.array([x]) for x in levels), tuple(np.zeros(1, int) for _ in levels)
     )
-    noise = TableNoise.of(u, t, MeasuredSpine.of(spine), spine, exact)
+    noise = TableNoise.of(u, t, MeasuredSpine.from_published(spine), spine, exact)
     return np.concatenate([noise.of_level(level) for level in levels])
 
 
@@ -138,7 +138,7 @@ def test_published_units_and_areas_are_sums_over_the_units_that_were_measured(se
     shares = Allocation(
         dict.fromkeys(LEVELS, Fraction(1, 4)), {lv: {"total": Fraction(1)} for lv in LEVELS}
     )
-    plan = Plan.of(
+    plan = Plan.from_allocation(
         Fraction(4),
         DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,

@@ -338,7 +338,7 @@ def other_counts(release: Path, change: Callable[[Histogram], Histogram]) -> Non
             release / "tables",
             level,
             spine.codes[spine.index(level)],
-            tables.of(u, opened.assigned(u.name)),
+            tables.universe_tables(u, opened.assigned(u.name)),
             counts,
             beside=table_files.identifiers(spine, level),
             private=False,
@@ -347,7 +347,7 @@ def other_counts(release: Path, change: Callable[[Histogram], Histogram]) -> Non
 
 
 def one_more(h: Histogram) -> Histogram:
-    return Histogram.of(
+    return Histogram.from_triplets(
         h.units, h.cells, h.unit, h.cell, np.concatenate([h.count[:1] + 1, h.count[1:]])
     )
 
@@ -356,7 +356,7 @@ def elsewhere(h: Histogram) -> Histogram:
     """A person moves into a block where nobody is, for nobody can live there."""
     empty = int(np.flatnonzero(h.totals() == 0)[0])
     count = np.concatenate([h.count[:1] - 1, h.count[1:], [1]])
-    return Histogram.of(
+    return Histogram.from_triplets(
         h.units, h.cells, np.append(h.unit, empty), np.append(h.cell, h.cell[0]), count
     )
 
@@ -364,7 +364,7 @@ def elsewhere(h: Histogram) -> Histogram:
 def another_race(h: Histogram) -> Histogram:
     """Of one person, who stays where they are: nothing that is exact knows of it."""
     count = np.concatenate([h.count[:1] - 1, h.count[1:], [1]])
-    return Histogram.of(
+    return Histogram.from_triplets(
         h.units, h.cells, np.append(h.unit, h.unit[0]), np.append(h.cell, h.cell[0] ^ 1), count
     )
 

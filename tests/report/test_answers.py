@@ -74,10 +74,12 @@ def world(noise=None, mechanism=DISCRETE_GAUSSIAN) -> PublishedUniverse:
     shares = Allocation(
         {"Land": Fraction(1, 2), "Ward": Fraction(1, 2)}, {"Land": QUERIES, "Ward": QUERIES}
     )
-    plan = Plan.of(Fraction(1), mechanism, Neighbours.BOUNDED, shares)
+    plan = Plan.from_allocation(Fraction(1), mechanism, Neighbours.BOUNDED, shares)
     rng = np.random.default_rng(4)
     dense = rng.integers(0, 5, (3, TOY.cells))
-    ward = Histogram.of(3, TOY.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
+    ward = Histogram.from_triplets(
+        3, TOY.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel()
+    )
     return PublishedUniverse(
         "persons",
         TOY,

@@ -19,7 +19,7 @@ from das.tools.protection.truth.method import exact_lines
 
 Ints = NDArray[np.int64]
 
-PEOPLE = Schema.of(
+PEOPLE = Schema.from_attributes(
     "people", {"sex": 2, "age": 3, "hispanic": 2, "cenrace": ["White", "Black", "Asian"]}
 )
 
@@ -52,7 +52,7 @@ def people(rng: np.random.Generator, blocks: int, mean: float) -> Histogram:
     weight = np.outer(np.full(6, 1 / 6), [0.6, 0.15, 0.1, 0.1, 0.03, 0.02]).ravel()
     dense = rng.poisson(mean * weight, (blocks, PEOPLE.cells))
     unit, cell = np.nonzero(dense)
-    return Histogram.of(blocks, PEOPLE.cells, unit, cell, dense[unit, cell])
+    return Histogram.from_triplets(blocks, PEOPLE.cells, unit, cell, dense[unit, cell])
 
 
 def published(h: Histogram, spine: Spine, tables: TableSet) -> ProtectedTables:
@@ -62,7 +62,7 @@ def published(h: Histogram, spine: Spine, tables: TableSet) -> ProtectedTables:
 
 def two_way(rows: tuple[int, ...], columns: tuple[int, ...]) -> ProtectedTables:
     """The two margins of one block."""
-    schema = Schema.of("two-way", {"row": len(rows), "column": len(columns)})
+    schema = Schema.from_attributes("two-way", {"row": len(rows), "column": len(columns)})
     tables = tables_of(schema, {"R": "row", "C": "column"})
     lines = LevelLines.exact(np.array([[*rows, *columns]]))
     return ProtectedTables(tree(1), tables, {"Block": lines})

@@ -22,7 +22,7 @@ QUICK = AttackOptions(variability=False)
 
 
 def test_the_prior_of_two_margins_is_their_product() -> None:
-    schema = Schema.of("s", {"row": 2, "column": 3})
+    schema = Schema.from_attributes("s", {"row": 2, "column": 3})
     tables = tables_of(schema, {"R": "row", "C": "column"})
     lines = AttackLines.of(tables.lines("Block"), schema)
     x = shares([(lines, np.array([[60, 40, 50, 30, 20], [0, 0, 0, 0, 0]]))]).reshape(2, 3)
@@ -32,7 +32,7 @@ def test_the_prior_of_two_margins_is_their_product() -> None:
 
 def test_a_table_that_some_units_withhold_goes_before_the_others() -> None:
     """Rows are known of one unit only, columns of both: columns have the last word."""
-    schema = Schema.of("s", {"row": 2, "column": 2})
+    schema = Schema.from_attributes("s", {"row": 2, "column": 2})
     tables = tables_of(schema, {"R": "row", "C": "column"})
     lines = AttackLines.of(tables.lines("Block"), schema)
     x = shares([(lines, np.array([[10, 0, 5, 5], [-1, -1, 30, 60]]))]).reshape(2, 2)

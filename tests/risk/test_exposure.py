@@ -30,7 +30,7 @@ SPINE = Spine(
     (np.array(["0"]), np.array(["0a", "0b"]), np.array(["0a1", "0a2", "0b1", "0b2"])),
     (np.array([0]), np.array([0, 0]), np.array([0, 0, 1, 1])),
 )
-TREE = MeasuredSpine.of(SPINE)
+TREE = MeasuredSpine.from_published(SPINE)
 DETAILED = dict.fromkeys(SPINE.levels, ("detailed",))
 BLOCKS = np.array([[1, 0, 3, 0], [0, 1, 2, 0], [1, 0, 0, 0], [0, 1, 1, 0]])
 #: Block level, detailed: (0, 0), (1, 1), (2, 0), (3, 1), (3, 2). Of these unique in their town too:
@@ -44,7 +44,7 @@ def plan(
 ) -> Plan:
     levels = {"Country": Fraction(1, 4), "Town": Fraction(1, 4), "Block": half}
     measured = {lv: {"detailed": Fraction(3, 4), "sex": Fraction(1, 4)} for lv in levels}
-    return Plan.of(Fraction(2), mechanism, neighbours, Allocation(levels, measured))
+    return Plan.from_allocation(Fraction(2), mechanism, neighbours, Allocation(levels, measured))
 
 
 def dense(blocks: np.ndarray) -> dict[str, np.ndarray]:
@@ -56,7 +56,9 @@ def truth() -> dict[str, Confidential[Histogram]]:
     out = {}
     for level, table in dense(BLOCKS).items():
         unit, cell = np.nonzero(table)
-        out[level] = Confidential(Histogram.of(len(table), 4, unit, cell, table[unit, cell]))
+        out[level] = Confidential(
+            Histogram.from_triplets(len(table), 4, unit, cell, table[unit, cell])
+        )
     return out
 
 
@@ -228,7 +230,7 @@ def test_every_person_is_weighed_with_the_noise_of_her_own_unit(
     shares = Allocation(
         levels, {lv: {"detailed": Fraction(3, 4), "sex": Fraction(1, 4)} for lv in levels}
     )
-    p = Plan.of(
+    p = Plan.from_allocation(
         Fraction(2),
         DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,
@@ -239,7 +241,9 @@ def test_every_person_is_weighed_with_the_noise_of_her_own_unit(
     noisy, true = Noisy({("Block", 2)}), {}
     for level, table in tables.items():
         unit, cell = np.nonzero(table)
-        true[level] = Confidential(Histogram.of(len(table), 4, unit, cell, table[unit, cell]))
+        true[level] = Confidential(
+            Histogram.from_triplets(len(table), 4, unit, cell, table[unit, cell])
+        )
     cost = {
         ("Country", 0): 3 / 16,
         ("Town", 0): 3 / 8,
@@ -275,7 +279,7 @@ def test_the_outlook_says_which_units_it_is_of() -> None:
         {lv: Fraction(1, 3) for lv in SPINE.levels},
         {lv: {"detailed": Fraction(1)} for lv in SPINE.levels},
     )
-    p = Plan.of(
+    p = Plan.from_allocation(
         Fraction(3),
         DISCRETE_GAUSSIAN,
         Neighbours.UNBOUNDED,

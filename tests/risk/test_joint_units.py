@@ -15,7 +15,7 @@ from das.tools.protection.published import TableSet
 from tests.risk.attack_worlds import published, solutions, tables_of, tree
 
 Ints = NDArray[np.int64]
-TWO = Schema.of("two", {"row": 2, "column": 2})
+TWO = Schema.from_attributes("two", {"row": 2, "column": 2})
 MARGINS = tables_of(TWO, {"R": "row", "C": "column"}).tables["Block"]
 DETAILED = tables_of(TWO, {"D": "detailed"}).tables["Block"]
 
@@ -23,7 +23,7 @@ DETAILED = tables_of(TWO, {"D": "detailed"}).tables["Block"]
 def world(blocks: list[list[int]]) -> Histogram:
     dense = np.array(blocks)
     unit, cell = np.nonzero(dense)
-    return Histogram.of(len(dense), 4, unit, cell, dense[unit, cell])
+    return Histogram.from_triplets(len(dense), 4, unit, cell, dense[unit, cell])
 
 
 def margins_alone(h: Histogram) -> list[list[Ints]]:

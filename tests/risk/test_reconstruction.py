@@ -124,7 +124,7 @@ def test_published_records_are_the_guess(world: tuple[Histogram, ProtectedTables
 # --- bounds and prices
 # -------------------------------------------------------------------------------------------------
 
-SMALL = Schema.of("small", {"sex": 2, "age": 2})
+SMALL = Schema.from_attributes("small", {"sex": 2, "age": 2})
 
 
 def test_perturbed_lines_have_the_likeliest_records() -> None:
@@ -133,7 +133,7 @@ def test_perturbed_lines_have_the_likeliest_records() -> None:
     tables = tables_of(SMALL, {"P1": "total", "P2": "sex", "P3": "age", "P4": "sex * age"})
     dense = rng.poisson(1.5, (6, 4))
     unit, cell = np.nonzero(dense)
-    h, spine = Histogram.of(6, 4, unit, cell, dense[unit, cell]), tree(6)
+    h, spine = Histogram.from_triplets(6, 4, unit, cell, dense[unit, cell]), tree(6)
     exact = published(h, spine, tables)
     lines = noisy(exact, rng, price)
     found = reconstruct(replace(exact, levels={"Block": lines}), QUICK)

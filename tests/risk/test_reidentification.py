@@ -23,14 +23,14 @@ def guess(truth: Histogram) -> Histogram:
     other = people(np.random.default_rng(2), BLOCKS, 12.0).dense()
     mixed = truth.dense() // 2 + other
     unit, cell = np.nonzero(mixed)
-    return Histogram.of(BLOCKS, PEOPLE.cells, unit, cell, mixed[unit, cell])
+    return Histogram.from_triplets(BLOCKS, PEOPLE.cells, unit, cell, mixed[unit, cell])
 
 
 def of(cells: list[tuple[int, tuple[int, ...], int]]) -> Histogram:
     """Persons in unit, with levels, and how often."""
     unit, at, count = zip(*cells, strict=True)
     cell = np.ravel_multi_index(np.array(at).T.tolist(), PEOPLE.shape)
-    return Histogram.of(2, PEOPLE.cells, np.array(unit), cell, np.array(count))
+    return Histogram.from_triplets(2, PEOPLE.cells, np.array(unit), cell, np.array(count))
 
 
 def test_expectations_by_hand() -> None:

@@ -10,7 +10,7 @@ from das.tools.risk.truth.exposure import (
     summary_of_run,
 )
 
-SCHEMA = Schema.of("people", {"age": ["young", "old"], "sex": ["f", "m"]})
+SCHEMA = Schema.from_attributes("people", {"age": ["young", "old"], "sex": ["f", "m"]})
 PLAN = Plan.of_rho("1", ["country", "town"], {"total": "1/2", "age": "1/4", "sex": "1/4"})
 
 

@@ -48,7 +48,7 @@ def _columns(schema: Schema) -> np.ndarray:
 
 def _histogram(dense: np.ndarray) -> Histogram:
     unit, cell = np.nonzero(dense)
-    return Histogram.of(*dense.shape, unit, cell, dense[unit, cell])
+    return Histogram.from_triplets(*dense.shape, unit, cell, dense[unit, cell])
 
 
 def _spine(sizes: tuple[int, ...]) -> Spine:
@@ -91,7 +91,7 @@ def test_p1_to_p4_determine_all_traits_together_but_not_whose_dwelling_is_which(
 def test_reading_the_tables_gives_traits_and_dwellings(seed: int) -> None:
     rng = np.random.default_rng(seed)
     cells = rng.choice(np.flatnonzero(PL94.possible), (5, 12))
-    h = Histogram.of(
+    h = Histogram.from_triplets(
         5, PL94.cells, np.repeat(np.arange(5), 12), cells.ravel(), rng.integers(0, 9, 60)
     )
     values = np.concatenate([t.values(h) for t in tables.published(PL94)], axis=1)

@@ -115,7 +115,7 @@ def _five_men(tables: TableSet) -> ProtectedTables:
     age = [census_tables.BINS.index(a) for a in (25, 30, 35, 40, 45)]
     race = [0, 0, 1, 0, 0]
     cell = np.ravel_multi_index(([0] * 5, age, [0] * 5, race), schema.shape)
-    h = Histogram.of(1, schema.cells, np.zeros(5, int), cell, np.ones(5, int))
+    h = Histogram.from_triplets(1, schema.cells, np.zeros(5, int), cell, np.ones(5, int))
     return ProtectedTables(
         tree(1), tables, {"Block": LevelLines.exact(tables.lines("Block").counts(h))}
     )

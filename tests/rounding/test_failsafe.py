@@ -146,7 +146,9 @@ def shuffled(world: World, rng: np.random.Generator) -> Mapping[str, Histogram]:
     true = world.truth["L1"]
     cells = rng.choice(np.flatnonzero(world.schema.possible), int(true.count.sum()))
     unit = np.repeat(np.arange(true.units), true.totals())
-    moved = Histogram.of(true.units, true.cells, unit, cells, np.ones(len(cells), dtype=np.int64))
+    moved = Histogram.from_triplets(
+        true.units, true.cells, unit, cells, np.ones(len(cells), dtype=np.int64)
+    )
     return {"L0": moved.up(world.spine.parent[1], 1), "L1": moved}
 
 
@@ -158,14 +160,14 @@ def two_states(
         ("N", "S"), (np.array(["n"]), np.array(["x", "y"])), (zero, np.zeros(2, dtype=np.int64))
     )
     return spine, geography.bounds(
-        SMALL, spine, Limits.of(np.array(lower), np.array(upper)), np.array(total), "S"
+        SMALL, spine, Limits.from_bounds(np.array(lower), np.array(upper)), np.array(total), "S"
     )
 
 
 def cells(**counts: int) -> Histogram:
     """A root of SMALL by letters: home (h, a, b), age (u, o), race (x, y, z)."""
     at = [("hab".index(k[0]) * 2 + "uo".index(k[1])) * 3 + "xyz".index(k[2]) for k in counts]
-    return Histogram.of(
+    return Histogram.from_triplets(
         1,
         SMALL.cells,
         np.zeros(len(at), dtype=np.int64),

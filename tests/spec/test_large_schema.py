@@ -119,7 +119,7 @@ def test_what_is_wrong_is_found_without_them(old: str, new: str, message: str) -
 
 def _people(cells: int, seed: int = 7) -> Histogram:
     rng = np.random.default_rng(seed)
-    return Histogram.of(
+    return Histogram.from_triplets(
         5, cells, rng.integers(0, 5, 3000), rng.integers(0, cells, 3000), rng.integers(1, 4, 3000)
     )
 

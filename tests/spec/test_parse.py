@@ -270,7 +270,7 @@ def test_headings_in_another_language() -> None:
             "All attributes crossed",
         ]
         assert schema.query("total").captions() == ["Ensemble"]
-        (t0,) = (t for t in tables.of(spec.persons) if t.name == "foyers")
+        (t0,) = (t for t in tables.universe_tables(spec.persons) if t.name == "foyers")
         assert t0.labels[0] == "Ensemble"
     assert again.digest == read_.digest
     assert "words" not in read(OWN).dump()

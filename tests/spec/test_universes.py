@@ -141,5 +141,5 @@ def test_a_specification_on_its_trees_says_nothing_else_and_keeps_nothing_stale(
 def test_on_the_tabulation_spine_nothing_changes() -> None:
     spec = spec_of("tabulation")
     spine = chain_of(2, 4, 8, 16, 32)
-    assert spec.on({u.name: MeasuredSpine.of(spine) for u in spec.universes}) is spec
+    assert spec.on({u.name: MeasuredSpine.from_published(spine) for u in spec.universes}) is spec
     assert {d.unit_class for d in spec.persons.plan.measurements} == {ALL}

@@ -37,7 +37,7 @@ def copied(world: World) -> World:
             else np.zeros(COPIES, dtype=np.int64)
         )
         unit = np.repeat(np.arange(n), np.diff(h.indptr)) + n * copy[:, None]
-        truth[name] = Histogram.of(
+        truth[name] = Histogram.from_triplets(
             n * COPIES, h.cells, unit.ravel(), np.tile(h.cell, COPIES), np.tile(h.count, COPIES)
         )
         above = n

@@ -112,7 +112,7 @@ def go(
 
 
 def unit_classes(prepared: Prepared) -> dict[str, UnitClasses]:
-    return {name: UnitClasses.of(tree) for name, tree in prepared.trees.items()}
+    return {name: UnitClasses.from_tree(tree) for name, tree in prepared.trees.items()}
 
 
 def budget_book(
@@ -152,14 +152,14 @@ def altered(prepared: Prepared, universe: str = "persons") -> Prepared:
     """One person has moved to another block: above the blocks the truth is as it was."""
     h = prepared.measured[universe]["Block"].open("for a test")
     there = h.unit + (np.arange(len(h.unit)) == 0) * (1 if h.unit[0] == 0 else -1)
-    one = Histogram.of(
+    one = Histogram.from_triplets(
         h.units,
         h.cells,
         np.append(h.unit, there[0]),
         np.append(h.cell, h.cell[0]),
         np.append(h.count, 1),
     )
-    one = Histogram.of(
+    one = Histogram.from_triplets(
         h.units,
         h.cells,
         np.append(one.unit, h.unit[0]),
@@ -356,7 +356,10 @@ def test_subtrees_are_measured_in_any_order_and_are_one_level(
     half = spine.units("Block") // 2
     cut = {1: (0, half), 2: (half, spine.units("Block"))}
     lists = {i: np.arange(a, b) for i, (a, b) in cut.items()}
-    of = {i: MeasuredSpine.of(spine.restricted("Block", units)) for i, units in lists.items()}
+    of = {
+        i: MeasuredSpine.from_published(spine.restricted("Block", units))
+        for i, units in lists.items()
+    }
     truth = prepared.measured[u.name]["Block"].open("for a test")
     stage, found = (u.name, "Block"), []
     for order in ((1, 2), (2, 1, 2)):

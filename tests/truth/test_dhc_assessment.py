@@ -22,7 +22,7 @@ from tests.dhc_worlds import LEVELS, SIZES, budgeted, counts, on_tree, sealed, t
 @pytest.mark.parametrize("private", [True, False])
 def test_files_hold_what_was_found(tmp_path: Path, private: bool) -> None:
     spine, mine, other = tree(*SIZES), world(1), world(2)
-    over = MeasuredSpine.of(spine)
+    over = MeasuredSpine.from_published(spine)
     plans = {
         "persons": strategy.persons(),
         "units": strategy.units(),

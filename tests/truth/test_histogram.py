@@ -74,5 +74,5 @@ def test_memory_grows_with_positive_cells_not_with_units_times_cells() -> None:
         (np.zeros(1, dtype=np.int64), np.zeros(units, dtype=np.int64)),
     )
     one = np.array([7], dtype=np.int64)
-    lowest = Histogram.of(units, 2016, one, one, one)
+    lowest = Histogram.from_triplets(units, 2016, one, one, one)
     assert upward(Confidential(lowest), tree)["A"].open("to test").totals().tolist() == [7]

@@ -52,7 +52,7 @@ SHARES = Allocation(
 def truth(schema: Schema = SCHEMA) -> Histogram:
     counts = np.random.default_rng(1).poisson(0.3, (BLOCKS, schema.cells))
     unit, cell = np.nonzero(counts)
-    return Histogram.of(BLOCKS, schema.cells, unit, cell, counts[unit, cell])
+    return Histogram.from_triplets(BLOCKS, schema.cells, unit, cell, counts[unit, cell])
 
 
 TRUTH = truth()
@@ -83,7 +83,7 @@ class Failing(Entropy):
 
 
 def plan(mechanism: Mechanism = DISCRETE_GAUSSIAN, total: Fraction = HALF) -> Plan:
-    return Plan.of(total, mechanism, Neighbours.BOUNDED, SHARES)
+    return Plan.from_allocation(total, mechanism, Neighbours.BOUNDED, SHARES)
 
 
 def run(
@@ -93,7 +93,14 @@ def run(
     ledger = ledger or Ledger(p.cost)
     return list(
         measure(
-            Confidential(h), level, "persons", SCHEMA, MeasuredSpine.of(TREE), p, entropy, ledger
+            Confidential(h),
+            level,
+            "persons",
+            SCHEMA,
+            MeasuredSpine.from_published(TREE),
+            p,
+            entropy,
+            ledger,
         )
     )
 
@@ -144,10 +151,10 @@ def test_bounded_neighbours_have_twice_the_variance_of_unbounded() -> None:
     def sigma_sq(neighbours: Neighbours) -> dict[str, Fraction]:
         return {
             d.query: d.parameter
-            for d in Plan.of(HALF, DISCRETE_GAUSSIAN, neighbours, SHARES).at("Block")
+            for d in Plan.from_allocation(HALF, DISCRETE_GAUSSIAN, neighbours, SHARES).at("Block")
         }
 
-    unbounded = Plan.of(HALF, DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
+    unbounded = Plan.from_allocation(HALF, DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
     noise = noise_of(run(unbounded, seeded(2)), "detailed")
     assert gaussian_p(noise, sigma_sq(Neighbours.UNBOUNDED)["detailed"]) > 1e-3
     assert gaussian_p(noise, sigma_sq(Neighbours.BOUNDED)["detailed"]) < 1e-100
@@ -220,7 +227,7 @@ PLACES = Spine(
     ),
     (np.zeros(1, int), np.zeros(3, int), np.repeat(np.arange(3), 4)),
 )
-PEOPLE = Histogram.of(12, SCHEMA.cells, np.arange(12), np.arange(12), np.arange(1, 13))
+PEOPLE = Histogram.from_triplets(12, SCHEMA.cells, np.arange(12), np.arange(12), np.arange(1, 13))
 KEY = bytes(range(32))
 
 
@@ -230,7 +237,7 @@ def places_plan(queries: Mapping[str, int], rho: Fraction = HALF) -> Plan:
         {"Place": Fraction(1)},
         {"Place": {q: Fraction(n, sum(queries.values())) for q, n in queries.items()}},
     )
-    return Plan.of(rho, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
+    return Plan.from_allocation(rho, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
 
 
 PLACES_PLAN = places_plan({"age": 1, "sex": 1})
@@ -255,7 +262,7 @@ def chunked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[DrawnChunk]]:
         universe: str = "persons",
         number: int = 1,
     ) -> list[DrawnChunk]:
-        tree = MeasuredSpine.of(tree) if isinstance(tree, Spine) else tree
+        tree = MeasuredSpine.from_published(tree) if isinstance(tree, Spine) else tree
         found = draw(
             Confidential(h), tree.spine.levels[-1], universe, schema, tree, plan, keyed(key), number
         )
@@ -311,7 +318,7 @@ def renamed(spine: Spine, unit: int, code: str) -> Spine:
     return Spine(spine.levels, (*spine.codes[:-1], codes), spine.parent)
 
 
-ONE_MORE = Histogram.of(
+ONE_MORE = Histogram.from_triplets(
     12,
     SCHEMA.cells,
     np.array([*range(12), 5]),
@@ -382,7 +389,7 @@ def test_two_truths_under_one_key_do_not_show_their_difference() -> None:
     """One person more in one of 3,000 blocks: the noise of one truth tells nothing of that of the
     other. (Were the truth not in the label, the difference of both would be that one person,
     without noise.)"""
-    more = Histogram.of(
+    more = Histogram.from_triplets(
         BLOCKS,
         SCHEMA.cells,
         np.append(TRUTH.unit, 7),
@@ -397,7 +404,7 @@ def test_two_truths_under_one_key_do_not_show_their_difference() -> None:
             "Block",
             "persons",
             SCHEMA,
-            MeasuredSpine.of(TREE),
+            MeasuredSpine.from_published(TREE),
             p,
             keyed(b"k" * 32),
             Ledger(p.cost),
@@ -447,7 +454,7 @@ def test_batches_cover_a_level_that_does_not_fit_one() -> None:
         {lv: Fraction(1, 3) for lv in states.levels},
         {lv: {"detailed": HALF, "total": HALF} for lv in states.levels},
     )
-    p = Plan.of(Fraction(1, 4), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
+    p = Plan.from_allocation(Fraction(1, 4), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
     sigma_sq = p.at("Block")[0].parameter
     seen: dict[str, list[tuple[int, int]]] = {"detailed": [], "total": []}
     total, square, answers = 0, 0.0, 0
@@ -456,7 +463,7 @@ def test_batches_cover_a_level_that_does_not_fit_one() -> None:
         "Block",
         "persons",
         PL94,
-        MeasuredSpine.of(states),
+        MeasuredSpine.from_published(states),
         p,
         seeded(6),
         Ledger(p.cost),
@@ -564,7 +571,7 @@ def test_nothing_happens_before_the_first_measurement_is_asked_for() -> None:
         "Block",
         "persons",
         SCHEMA,
-        MeasuredSpine.of(TREE),
+        MeasuredSpine.from_published(TREE),
         plan(),
         Forbidden(),
         ledger,
@@ -592,7 +599,7 @@ def test_a_histogram_of_something_else_is_refused_before_any_draw_and_costs_noth
                 "Block",
                 "persons",
                 SCHEMA,
-                MeasuredSpine.of(TREE),
+                MeasuredSpine.from_published(TREE),
                 plan(),
                 Forbidden(),
                 ledger,
@@ -631,15 +638,17 @@ def test_each_unit_has_the_noise_of_its_own_class_and_one_without_draws_says_not
     classes = {
         place: tabulation.measured_levels(levels, *place) for path in every for place in path
     }
-    p = Plan.of(Fraction(3), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every).along(
-        tree.paths
-    )
+    p = Plan.from_allocation(
+        Fraction(3), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every
+    ).along(tree.paths)
     assert p.paths == (
         (("US", "US"), ("County", "County"), ("Block", "Block")),
         (("US", "US"), ("County", "County to Block"), ("Block", "unmeasured")),
     )
     ledger = Ledger(p.cost, paths=p.paths)
-    lowest = Histogram.of(5, SCHEMA.cells, np.arange(5), np.zeros(5, int), np.full(5, 1000))
+    lowest = Histogram.from_triplets(
+        5, SCHEMA.cells, np.arange(5), np.zeros(5, int), np.full(5, 1000)
+    )
     h = {
         "US": lowest.up(np.zeros(5, int), 1),
         "County": lowest.up(spine.parent[2], 3),

@@ -60,13 +60,13 @@ SHARES = Allocation(
         "Block": {"detailed": HALF, "hhinstlevels": HALF / 2, "votingage * hispanic": HALF / 2},
     },
 )
-PLAN = Plan.of(HALF, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, SHARES)
+PLAN = Plan.from_allocation(HALF, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, SHARES)
 
 
 def histogram(seed: int = 1, schema: Schema = PL94, units: int = BLOCKS) -> Histogram:
     rng = np.random.default_rng(seed)
     n = 12 * units
-    return Histogram.of(
+    return Histogram.from_triplets(
         units,
         schema.cells,
         rng.integers(0, units, n),
@@ -93,7 +93,7 @@ def oracle(
     number: Callable[[str], int] = lambda _: 1,
 ) -> OnDemandMeasurement:
     ledger = Ledger(plan.cost, paths=plan.paths) if ledger is None else ledger
-    tree = tree or MeasuredSpine.of(TREE)
+    tree = tree or MeasuredSpine.from_published(TREE)
     pay = paying(ledger, universe, schema, tree, plan)
     return OnDemandMeasurement(
         truth or levels(), universe, schema, tree, plan, source or keyed(KEY), pay, number
@@ -192,7 +192,7 @@ def test_narrow_numbers_of_units_do_not_overflow() -> None:
         {"US": HALF, "Block": HALF}, {"US": {"a": Fraction(1)}, "Block": {"detailed": Fraction(1)}}
     )
     asked = oracle(
-        Plan.of(HALF, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, one),
+        Plan.from_allocation(HALF, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, one),
         truth=levels(truth),
         schema=schema,
     )
@@ -271,7 +271,7 @@ def test_another_truth_plan_draw_universe_is_another_noise() -> None:
     """In one cell of one block the truth differs: every answer has other noise, also where both
     truths agree.
     """
-    other = Histogram.of(
+    other = Histogram.from_triplets(
         BLOCKS,
         PL94.cells,
         np.append(TRUTH.unit, 149),
@@ -284,7 +284,11 @@ def test_another_truth_plan_draw_universe_is_another_noise() -> None:
     mine = FULL["detailed"] - TRUTH.dense()
     for name, o, truth in (
         ("truth", oracle(truth=levels(other)), other),
-        ("plan", oracle(Plan.of(HALF, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, dearer)), TRUTH),
+        (
+            "plan",
+            oracle(Plan.from_allocation(HALF, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, dearer)),
+            TRUTH,
+        ),
         ("draw", oracle(number=lambda _: 2), TRUTH),
         ("universe", oracle(universe="housing"), TRUTH),
     ):
@@ -296,7 +300,7 @@ def test_another_truth_plan_draw_universe_is_another_noise() -> None:
 
 
 def test_it_shares_nothing_with_what_is_drawn_whole() -> None:
-    tree, source = MeasuredSpine.of(TREE), keyed(KEY)
+    tree, source = MeasuredSpine.from_published(TREE), keyed(KEY)
     chunks = list(draw(levels()["Block"], "Block", "persons", PL94, tree, PLAN, source))
     whole = [m.values for c in chunks for m in c.measurements if m.query == "detailed"]
     mine = FULL["detailed"] - TRUTH.dense()
@@ -324,7 +328,7 @@ def classed() -> tuple[MeasuredSpine, Plan, dict[str, Confidential[Histogram]], 
     classes = {
         place: tabulation.measured_levels(spine.levels, *place) for path in every for place in path
     }
-    p = Plan.of(
+    p = Plan.from_allocation(
         Fraction(1, 100), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every
     ).along(tree.paths)
     block = histogram(5, units=5)
@@ -374,7 +378,7 @@ def test_each_unit_has_the_noise_of_its_own_class_and_one_without_draws_is_not_t
 
 
 def test_geometric_noise_is_as_well_on_request() -> None:
-    p = Plan.of(HALF, GEOMETRIC, Neighbours.BOUNDED, SHARES)
+    p = Plan.from_allocation(HALF, GEOMETRIC, Neighbours.BOUNDED, SHARES)
     noise = everything(oracle(p), "Block", "detailed") - TRUTH.dense()
     assert noise.var() == pytest.approx(
         next(d.variance for d in p.at("Block") if d.query == "detailed"), rel=0.05
@@ -454,7 +458,13 @@ def test_who_keeps_the_books_pays_for_a_draw_that_is_made_again() -> None:
     told: list[str] = []
     for _ in range(2):
         again = OnDemandMeasurement(
-            levels(), "persons", PL94, MeasuredSpine.of(TREE), PLAN, keyed(KEY), told.append
+            levels(),
+            "persons",
+            PL94,
+            MeasuredSpine.from_published(TREE),
+            PLAN,
+            keyed(KEY),
+            told.append,
         )
         for query, full in FULL.items():
             assert again.answers("Block", query, ONE, ONE).tolist() == full[:1, 0].tolist()
@@ -563,7 +573,7 @@ def test_what_was_recorded_answers_as_the_oracle_did_and_no_more() -> None:
     for query, (units, cells) in asked.items():
         recorded.answers("Block", query, units[:200], cells[:200])
         recorded.answers("Block", query, units[100:], cells[100:])
-    kept = SparseMeasurements.of(recorded.of("Block"))
+    kept = SparseMeasurements.from_measurements(recorded.recorded("Block"))
     for query, (units, cells) in asked.items():
         assert (
             kept.answers("Block", query, units, cells).tolist()

@@ -35,9 +35,9 @@ def units() -> tuple[OuterProblem, Any]:
     truth = dhc_small.simulated(12)["units"]
     fixed = truth.answer(of.schema.query("unit_class"))
     unit, cell = np.nonzero(fixed)
-    lowest = Histogram.of(*fixed.shape, unit, cell, fixed[unit, cell])
+    lowest = Histogram.from_triplets(*fixed.shape, unit, cell, fixed[unit, cell])
     ties = FixedCounts.of(of.schema, "unit_class", lowest, spine)
-    plan, tree = of.plan(), MeasuredSpine.of(spine)
+    plan, tree = of.plan(), MeasuredSpine.from_published(spine)
 
     def source() -> RecordingSource:
         pay = paying(Ledger(plan.cost, paths=plan.paths), "units", of.schema, tree, plan)
@@ -124,4 +124,4 @@ def test_a_question_outside_of_the_part_is_refused_before_anything_is_drawn(
     own = AnsweredPart(PartOutline.of(source, problem.spine, problem.levels), source)
     with pytest.raises(UserError, match="which this part of the run does not measure"):
         Oracle()._done(asked, own)  # type: ignore[arg-type]
-    assert not [m for level in problem.levels for m in source.of(level) if len(m.at)]
+    assert not [m for level in problem.levels for m in source.recorded(level) if len(m.at)]

@@ -76,7 +76,7 @@ def measure(
                 level,
                 PERSONS.name,
                 schema,
-                MeasuredSpine.of(spine),
+                MeasuredSpine.from_published(spine),
                 plan,
                 source,
                 ledger,
@@ -85,7 +85,7 @@ def measure(
         raise PrivacyError(f"the ledger says {ledger.cost}, the plan {plan.cost}", where="measure")
     return Noisy(
         schema,
-        Measurements.of(m.as_published() for m in drawn),
+        Measurements.from_measurements(m.as_published() for m in drawn),
         known,
         plan,
         ledger.events,

@@ -100,7 +100,7 @@ def read_form(
         raise InputError(f"{records} records are here, another number was written", where=directory)
     key = np.concatenate([*keys, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     count = np.concatenate([*counts, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    return Histogram.of(len(codes), cells, key // cells, key % cells, count)
+    return Histogram.from_triplets(len(codes), cells, key // cells, key % cells, count)
 
 
 def read_frame(path: Path | str) -> pd.DataFrame:

@@ -289,7 +289,9 @@ def _with_facilities(h: Histogram, structures: NDArray[np.int64]) -> Histogram:
     facilities = structures[:, 1:].sum(axis=1)
     at = np.flatnonzero(facilities)
     unit, cell = np.concatenate([h.unit, at]), np.concatenate([h.cell, np.full(len(at), h.cells)])
-    return Histogram.of(h.units, h.cells + 1, unit, cell, np.concatenate([h.count, facilities[at]]))
+    return Histogram.from_triplets(
+        h.units, h.cells + 1, unit, cell, np.concatenate([h.count, facilities[at]])
+    )
 
 
 class _Places:

@@ -111,7 +111,7 @@ def names_of(
     for level, (field, parts) in NAMED.items():
         here = sumlev == level
         if here.any():
-            out[field] = Names.of(
+            out[field] = Names.from_pairs(
                 np.strings.strip(join(*(fields[p][here] for p in parts))), names[here]
             )
     return out

@@ -418,7 +418,7 @@ def coded_rows(
         CELL: [np.zeros(0, dtype=np.int64)],
         COUNT: [np.zeros(0, dtype=np.int64)],
     }
-    meaning = Columns.of(columns, schema, where="")
+    meaning = Columns.from_options(columns, schema, where="")
     for batch in rows([member], meaning, schema.attributes, encoding, progress):
         for name in (BLOCK, HOUSEHOLD) if linked else (BLOCK,):
             places[name].append(batch.column(name).combine_chunks().dictionary_encode())

@@ -48,7 +48,7 @@ def read(
     records need only the code of the lowest level.
 
     Raises :class:`InputError` for a record in a place that ``places`` does not list."""
-    meaning = Columns.of(columns, schema)
+    meaning = Columns.from_options(columns, schema)
     if places is not None:
         return _placed(paths, schema, meaning, encoding, places, progress)
     counted, read_from = counted_rows(paths, schema, meaning, encoding, progress)
@@ -118,7 +118,7 @@ def read_beside(
 
     Raises :class:`InputError` for a place that the persons' input does not list.
     """
-    meaning = Columns.of(columns, schema, where)
+    meaning = Columns.from_options(columns, schema, where)
     if meaning.housing_units or meaning.areas or meaning.names:
         raise SpecError(
             "housing units, areas and names come from the persons' table",
@@ -276,7 +276,7 @@ def _names(table: pa.Table, meaning: Columns) -> dict[str, Names]:
                 where=f"{meaning.where}.names",
                 remedy="give each place one name",
             )
-        out[level] = Names.of(known, name[first])
+        out[level] = Names.from_pairs(known, name[first])
     return out
 
 

@@ -86,7 +86,7 @@ def read(path: Path, published: Spine) -> MeasuredSpine:
     Raises :class:`ReleaseError` if it is not a tree of the published spine's lowest units, or its
     shares do not add up."""
     if not path.exists():
-        return MeasuredSpine.of(published)
+        return MeasuredSpine.from_published(published)
     found = _TreeRows.of(path, published)
     return _checked(path, found, spine_file.tree(path, found.levels), published)
 
@@ -118,7 +118,7 @@ def read_subtree(path: Path, subtree: int, published: Spine) -> MeasuredSpine:
     ``published`` spine, whose lowest units ``place`` numbers; without a file it is that subtree
     itself. Only its row groups and those of the upper tree are read."""
     if not path.exists():
-        return MeasuredSpine.of(published)
+        return MeasuredSpine.from_published(published)
     said = _said(path)
     above, upper_tree = _upper_tree(path, said, published.truncated(said.subtrees.level))
     found = _TreeRows.of(path, published, said.of(subtree))

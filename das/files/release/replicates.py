@@ -192,7 +192,7 @@ def read(path: Path, codes: Codes, schema: Schema, *, part: bool = False) -> His
     if (unit < 0).any() or any((of < 0).any() for of in level):
         raise foreign(path)
     cell = np.ravel_multi_index(level, schema.shape) if len(count) else np.zeros(0, dtype=np.int64)
-    return Histogram.of(len(codes), schema.cells, unit, cell, count)
+    return Histogram.from_triplets(len(codes), schema.cells, unit, cell, count)
 
 
 def _groups(file: pq.ParquetFile, codes: Codes) -> list[int]:

@@ -126,7 +126,7 @@ class PublicCounts(PublicHalf):
         spec = spec.on(trees)
         events = {
             u.name: [
-                Event.of(
+                Event.from_measurement(
                     d,
                     u.name,
                     int(trees[u.name].classes(d.level)[d.unit_class].sum()),

@@ -74,7 +74,7 @@ class OpenedGroups:
             {ONLY: 1, FIRST: 1, plan.table.name: plan.table.answers[-1]},
         )
         return tuple(
-            Event.of(d, self.name, units[d.unit_class], answers[d.query])
+            Event.from_measurement(d, self.name, units[d.unit_class], answers[d.query])
             for d in plan.measurements
             if d.unit_class in units
         )

@@ -143,7 +143,9 @@ class OpenedDhc:
     def events(self, u: DhcUniverse, level: str) -> tuple[Event, ...]:
         """What measuring a level draws: all answers to all queries, however few are looked at."""
         return tuple(
-            Event.of(d, u.name, self.tree(u).spine.units(level), u.schema.query(d.query).answers)
+            Event.from_measurement(
+                d, u.name, self.tree(u).spine.units(level), u.schema.query(d.query).answers
+            )
             for d in u.plan.at(level)
         )
 
@@ -240,7 +242,7 @@ def tenures(units: Histogram) -> Histogram:
     """Households of each tenure, by the published units."""
     group = np.array(TENVACGQ.query(strategy.UNITS_TENURE).groupings[0].index)[units.cell]
     here = group < len(TENURE.levels)
-    return Histogram.of(
+    return Histogram.from_triplets(
         units.units, len(TENURE.levels), units.unit[here], group[here], units.count[here]
     )
 
@@ -251,7 +253,7 @@ def fixed_units(homes: Histogram, facilities: Ints) -> Histogram:
     counts = homes.dense()
     every = np.concatenate([counts[:, [1]], counts[:, [0]], facilities], axis=1)
     block, answer = np.nonzero(every)
-    return Histogram.of(homes.units, every.shape[1], block, answer, every[block, answer])
+    return Histogram.from_triplets(homes.units, every.shape[1], block, answer, every[block, answer])
 
 
 def write_public(opened: OpenedDhc, areas: Sequence[Areas] = ()) -> None:

@@ -131,7 +131,7 @@ def check_published(opened: OpenedDhc, wording: Wording) -> None:
 def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
     """The lowest units whose answers to the query that is held fixed are others."""
     query = u.schema.query(u.fixed_query)
-    found = Histogram.of(h.units, query.answers, h.unit, query.at(h.cell), h.count)
+    found = Histogram.from_triplets(h.units, query.answers, h.unit, query.at(h.cell), h.count)
     if found.same_as(exact):
         return np.zeros(0, dtype=np.int64)
     both = [

@@ -152,7 +152,9 @@ class OpenedPublishedDhc:
     def on_published(self, lowest: Histogram) -> dict[str, Histogram]:
         """Counts of the published tree, by level, from those of the lowest measured units."""
         units = len(self.spine.codes[-1])
-        h = Histogram.of(units, lowest.cells, self.place[lowest.unit], lowest.cell, lowest.count)
+        h = Histogram.from_triplets(
+            units, lowest.cells, self.place[lowest.unit], lowest.cell, lowest.count
+        )
         return h.upward(self.spine)
 
 
@@ -195,7 +197,7 @@ class RecordedAnswers:
                 level,
                 schema,
                 spine,
-                source.of(level),
+                source.recorded(level),
                 opened.part(number),
                 private=opened.spec.private,
             )

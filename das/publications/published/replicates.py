@@ -58,7 +58,7 @@ from das.version import __version__
 #: Levels that the files have units of, root first. The root is everything in them.
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 PUBLISHED = Universe(PERSONS, PL94)
-_TABLES = tuple((PUBLISHED, table) for table in tables.of(PUBLISHED))
+_TABLES = tuple((PUBLISHED, table) for table in tables.universe_tables(PUBLISHED))
 #: Names the files that intervals are from.
 _OF = "publication"
 
@@ -96,7 +96,9 @@ class PublishedFiles:
     def counts(self, number: int) -> tuple[Codes, dict[str, Histogram]]:
         persons = ppmf_persons.count(self.found[number])
         codes = geoids(LEVELS[-1], ppmf_persons.fields(persons.place)[LEVELS[-1]])
-        h = Histogram.of(len(codes), PL94.cells, persons.block, persons.cell, persons.number)
+        h = Histogram.from_triplets(
+            len(codes), PL94.cells, persons.block, persons.cell, persons.number
+        )
         return codes, {PUBLISHED.name: h}
 
     def source(self, out: Path, files: int) -> PublishedReplicates:

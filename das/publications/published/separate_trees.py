@@ -186,7 +186,7 @@ class _Moves:
     def rows(self) -> Histogram:
         away = (np.array(list(x), dtype=np.int64) for x in (self._count, self._count.values()))
         cell, count = map(np.concatenate, zip(self._home, away, strict=True))
-        return Histogram.of(1, DHCP.cells, np.zeros_like(cell), cell, count)
+        return Histogram.from_triplets(1, DHCP.cells, np.zeros_like(cell), cell, count)
 
     def made(self) -> int:
         """Move persons until nothing can be moved; returns how many were."""

@@ -337,7 +337,9 @@ class SdhcSpec(Specification):
     def events(self, level: str) -> tuple[Event, ...]:
         """What a level draws. ``answers`` are those of one region."""
         return tuple(
-            Event.of(d, self.name, len(self.regions(level)), len(columns(*d.query.split(" "))))
+            Event.from_measurement(
+                d, self.name, len(self.regions(level)), len(columns(*d.query.split(" ")))
+            )
             for d in self.measurements
             if d.level == LEVELS[level]
         )

@@ -42,7 +42,9 @@ def check_published(opened: OpenedRelease, wording: Wording) -> None:
         counts = _counted(opened, u)
         _check_exact(opened, u, counts[opened.spine.levels[-1]], counts)
         if opened.after.tables:
-            every = [(t, opened.spine.levels) for t in tables.of(u, opened.assigned(u.name))]
+            every = [
+                (t, opened.spine.levels) for t in tables.universe_tables(u, opened.assigned(u.name))
+            ]
             due |= check_tables(
                 opened.folder, opened.spine, every, counts, opened.after.private, wording
             )

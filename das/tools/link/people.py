@@ -206,7 +206,7 @@ def rewritten(units: Histogram, tenure: Ints, group: Ints) -> Histogram:
     out[:, _RENTED] = tenure[:, 2] - out[:, _FREE]
     out[:, _VACANT] = shared(dense[:, _VACANT], housing - tenure.sum(axis=1), group, whole=True)
     block, cell = np.nonzero(out)
-    return Histogram.of(units.units, TENVACGQ.cells, block, cell, out[block, cell])
+    return Histogram.from_triplets(units.units, TENVACGQ.cells, block, cell, out[block, cell])
 
 
 def shared(now: Ints, room: Ints, group: Ints, *, whole: bool) -> Ints:

@@ -57,7 +57,7 @@ class LinkedPopulation(Frozen):
     def counts(self) -> dict[str, Histogram]:
         """Persons, units and households by block: both files of the DHC, from the link."""
         blocks, home = self.away.units, self.people.linked(self.household).cells
-        persons = Histogram.of(
+        persons = Histogram.from_triplets(
             blocks,
             DHCP.cells,
             np.concatenate([self.people.block, self.away.unit]),
@@ -68,7 +68,7 @@ class LinkedPopulation(Frozen):
         return {
             "persons": persons,
             "units": self.units,
-            "households": Histogram.of(blocks, DHCH.cells, self.block, self.cell, one),
+            "households": Histogram.from_triplets(blocks, DHCH.cells, self.block, self.cell, one),
         }
 
     @property
@@ -152,6 +152,6 @@ def _by_block(people: HomePersons, household: Ints, block: Ints) -> tuple[HomePe
 def _away(persons: Histogram) -> Histogram:
     """Persons in group quarters."""
     far = persons.cell // _WIDTH >= HOME
-    return Histogram.of(
+    return Histogram.from_triplets(
         persons.units, persons.cells, persons.unit[far], persons.cell[far], persons.count[far]
     )

@@ -27,7 +27,7 @@ def recoded(cell: NDArray[np.int64], source: Schema, target: Schema) -> NDArray[
 
     >>> from das.publications.dhc.model.persons import DHCP
     >>> from das.model.schema import Schema
-    >>> target = Schema.of("two", {"sex": ["male", "female"], "age": ["0-17", "18"]})
+    >>> target = Schema.from_attributes("two", {"sex": ["male", "female"], "age": ["0-17", "18"]})
     >>> one = np.ravel_multi_index((0, 1, 40, 0, 0), DHCP.shape)
     >>> recoded(np.array([one]), DHCP, target)
     array([3])

@@ -73,4 +73,4 @@ class StudyRecords(Closed, Frozen):
         """Counts by place and cell."""
         ones = np.ones(len(self), dtype=np.int64)
         places = self.spine.units(self.spine.levels[-1])
-        return Histogram.of(places, self.schema.cells, self.place, self.cell, ones)
+        return Histogram.from_triplets(places, self.schema.cells, self.place, self.cell, ones)

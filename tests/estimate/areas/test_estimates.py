@@ -251,7 +251,7 @@ def test_the_total_has_the_variance_that_precisions_alone_say(level: str | None)
         )
         for lv in world.spine.levels
     ]
-    tiers = Tiers.of(world.spine, {lv: b.total for lv, b in bounds.items()})
+    tiers = Tiers.from_spine(world.spine, {lv: b.total for lv, b in bounds.items()})
     alone = variances(
         tiers, precision, pieces(tiers.parents, area, unit), len(areas), full_information=True
     )

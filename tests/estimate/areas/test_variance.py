@@ -42,7 +42,7 @@ def found(
         totals = {
             lv: np.zeros(spine.units(lv), dtype=np.int64) for lv in above(spine, joint[0])[:-1]
         }
-    tiers = Tiers.of(spine, totals, parts)
+    tiers = Tiers.from_spine(spine, totals, parts)
     at, each = [], iter(precision)
     for level in tiers.level:
         at.append(next(each) if level else np.zeros(joint[1].max() + 1))  # type: ignore[index]

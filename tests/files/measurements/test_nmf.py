@@ -477,10 +477,10 @@ def test_what_measuring_draws_is_what_is_read(tmp_path: Path) -> None:
         {"US": Fraction(1, 2), "Block": Fraction(1, 2)},
         {lv: {"votingage": Fraction(1, 4), "detailed": Fraction(3, 4)} for lv in ("US", "Block")},
     )
-    plan = Plan.of(Fraction(2), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
+    plan = Plan.from_allocation(Fraction(2), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
     ledger = Ledger(Fraction(2))
     rng = np.random.default_rng(3)
-    h = Histogram.of(
+    h = Histogram.from_triplets(
         8,
         PL94.cells,
         rng.integers(0, 8, 500),
@@ -493,7 +493,7 @@ def test_what_measuring_draws_is_what_is_read(tmp_path: Path) -> None:
             "Block",
             "persons",
             PL94,
-            MeasuredSpine.of(SPINE),
+            MeasuredSpine.from_published(SPINE),
             plan,
             entropy.seeded(1),
             ledger,

@@ -40,7 +40,7 @@ CELLS = PL94.cells
 def some(
     at: Ints, values: Ints, query: str = "detailed", variance: NDArray[np.float64] = VARIANCE
 ) -> SparseMeasurement:
-    return SparseMeasurement.of(
+    return SparseMeasurement.from_coordinates(
         "Block", query, (BLOCKS, PL94.query(query).answers), at, values, variance
     )
 

@@ -1126,7 +1126,9 @@ def test_a_folder_that_is_taken_is_left_alone(run: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("shape", [True, 4, [2], [3, 2, 1]])
 def test_a_shape_that_is_not_the_query_s_is_refused(shape: object) -> None:
-    query = Schema.of("own", {"sex": ["f", "m"], "age": ["0", "1", "2"]}).query("sex * age")
+    query = Schema.from_attributes("own", {"sex": ["f", "m"], "age": ["0", "1", "2"]}).query(
+        "sex * age"
+    )
     for known in ([2, 3], [1, 2, 1, 3]):
         check_shape(pa.table({"query_shape": [known]}), 0, query, Path("part"))
     with pytest.raises(UserError, match="the shape of query"):

@@ -98,11 +98,15 @@ def test_other_codes_are_left_as_they_are(
 def test_a_place_is_the_sum_of_what_is_measured_in_it() -> None:
     """The nation is the state, and is not measured: the state is the sum of its two parts."""
     home = np.zeros(3, dtype=int)
-    whole = Cover.of(TWO_PARTS, home)
+    whole = Cover.from_places(TWO_PARTS, home)
     assert whole.depth.tolist() == [0]
-    parts = Cover.of(TWO_PARTS, home, lambda level: np.full(TWO_PARTS.units(level), level != "US"))
+    parts = Cover.from_places(
+        TWO_PARTS, home, lambda level: np.full(TWO_PARTS.units(level), level != "US")
+    )
     assert (parts.depth.tolist(), parts.unit.tolist()) == ([1, 1], [0, 1])
-    blocks = Cover.of(TWO_PARTS, home, lambda level: np.zeros(TWO_PARTS.units(level), dtype=bool))
+    blocks = Cover.from_places(
+        TWO_PARTS, home, lambda level: np.zeros(TWO_PARTS.units(level), dtype=bool)
+    )
     assert (blocks.depth.tolist(), blocks.unit.tolist()) == ([5, 5, 5], [0, 1, 2])
 
 

@@ -44,7 +44,7 @@ def world_of(seed: int, persons: int = 200) -> SimulatedDhc:
     block, cell = rng.integers(0, 3, persons), rng.integers(0, 252, persons)
     cell[: persons // 8] = 5 * 252 + 126  # in college
     cell[persons // 8 : persons // 4] = 3 * 252 + 126 + rng.integers(0, 126)  # in a nursing home
-    counted = Histogram.of(5, PL94.cells, block, cell, np.ones(persons, dtype=np.int64))
+    counted = Histogram.from_triplets(5, PL94.cells, block, cell, np.ones(persons, dtype=np.int64))
     units = np.array([persons, persons, persons, 0, 1])
     return simulate(generator(seed), counted, units, units // 10)
 
@@ -130,9 +130,9 @@ def test_what_was_written_is_read(
         found, schema = records(extract, name), SCHEMAS[name]
         assert found.schema is schema
         wanted = counted.up(number, len(CODES))
-        assert Histogram.of(len(CODES), schema.cells, found.block, found.cell, found.count).same_as(
-            wanted
-        ), name
+        assert Histogram.from_triplets(
+            len(CODES), schema.cells, found.block, found.cell, found.count
+        ).same_as(wanted), name
     assert [s.name for s in extract.sources] == [f"{name}{suffix or '.parquet'}" for name in TABLES]
     for source in extract.sources:
         data = (folder / source.name).read_bytes()

@@ -11,7 +11,7 @@ from das.errors import InputError, SpecError
 from das.model.schema import Schema
 from das.publications.dhc.files import persons
 
-SCHEMA = Schema.of("two", {"sex": ["f", "m"], "age": ["young", "old"]})
+SCHEMA = Schema.from_attributes("two", {"sex": ["f", "m"], "age": ["young", "old"]})
 COLUMNS = {"geography": {"Tract": "tract", "Block": "block"}}
 
 

@@ -160,7 +160,7 @@ def histogram(e: Extract) -> np.ndarray:
     """(blocks, 8, 2, 2, 63)."""
     p = e.persons.open("comparison with what was written")
     return (
-        Histogram.of(len(e.blocks), p.schema.cells, p.block, p.cell, p.count)
+        Histogram.from_triplets(len(e.blocks), p.schema.cells, p.block, p.cell, p.count)
         .dense()
         .reshape(-1, 8, 2, 2, 63)
     )
@@ -170,7 +170,7 @@ def homes(e: Extract) -> np.ndarray:
     """(blocks, 2): vacant and occupied."""
     u = e.others["housing"].open("comparison with what was written")
     assert u.schema == H1
-    return Histogram.of(len(e.blocks), 2, u.block, u.cell, u.count).dense()
+    return Histogram.from_triplets(len(e.blocks), 2, u.block, u.cell, u.count).dense()
 
 
 # --- what is read
@@ -278,7 +278,11 @@ def test_a_schema_of_some_of_the_attributes_sums_the_others_out(tmp_path: Path) 
     folder = put(tmp_path, State().files())
     small = Schema("two", (PL94.attribute("cenrace"), PL94.attribute("votingage")))
     p = read("pl94-2010", [folder], small).persons.open("comparison")
-    got = Histogram.of(16, small.cells, p.block, p.cell, p.count).dense().reshape(-1, 63, 2)
+    got = (
+        Histogram.from_triplets(16, small.cells, p.block, p.cell, p.count)
+        .dense()
+        .reshape(-1, 63, 2)
+    )
     full = histogram(read("pl94-2010", [folder], PL94))
     np.testing.assert_array_equal(got, full.sum(axis=(1, 3)).transpose(0, 2, 1))
 
@@ -393,9 +397,9 @@ def test_the_bristol_subset_is_that_part_of_rhode_island(rhode_island: Extract) 
         part.blocks.fields["Block"], rhode_island.blocks.fields["Block"][inside]
     )
     p = rhode_island.persons.open("comparison")
-    whole = Histogram.of(25_181, PL94.cells, p.block, p.cell, p.count)
+    whole = Histogram.from_triplets(25_181, PL94.cells, p.block, p.cell, p.count)
     q = part.persons.open("comparison")
-    assert Histogram.of(len(part.blocks), PL94.cells, q.block, q.cell, q.count).same_as(
+    assert Histogram.from_triplets(len(part.blocks), PL94.cells, q.block, q.cell, q.count).same_as(
         whole.rows(*np.flatnonzero(inside)[[0, -1]] + np.array([0, 1]))
     )
 

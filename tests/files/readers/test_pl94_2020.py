@@ -133,7 +133,7 @@ def put(folder: Path, files: dict[str, bytes]) -> Path:
 def histogram(e: Extract) -> np.ndarray:
     p = e.persons.open("comparison with what was written")
     return (
-        Histogram.of(len(e.blocks), p.schema.cells, p.block, p.cell, p.count)
+        Histogram.from_triplets(len(e.blocks), p.schema.cells, p.block, p.cell, p.count)
         .dense()
         .reshape(-1, 8, 2, 2, 63)
     )
@@ -153,7 +153,7 @@ def test_tables_and_group_quarters_come_back(
     np.testing.assert_array_equal(got.sum(axis=1), written.sum(axis=1))  # tables P1 to P4
     np.testing.assert_array_equal(got.sum(axis=(2, 3, 4)), written.sum(axis=(2, 3, 4)))  # table P5
     u = e.others["housing"].open("comparison")
-    units = Histogram.of(8, 2, u.block, u.cell, u.count).dense()
+    units = Histogram.from_triplets(8, 2, u.block, u.cell, u.count).dense()
     assert units.tolist() == [
         [vacant, occupied] for occupied, vacant in (state.units[c] for c in codes)
     ]

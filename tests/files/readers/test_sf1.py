@@ -94,7 +94,7 @@ def assigned(people: np.ndarray, types: np.ndarray, housing: int = 1) -> np.ndar
         names,
         "here",
     )
-    return Histogram.of(len(people), 2016, *out).dense().reshape(len(people), 8, 252)
+    return Histogram.from_triplets(len(people), 2016, *out).dense().reshape(len(people), 8, 252)
 
 
 @settings(deadline=None)
@@ -219,7 +219,8 @@ def test_published_counts_by_type_are_met_in_every_block(simulated: Path, tmp_pa
     assert (e.blocks.structures[got[:, 0] > 0, 0] > 0).all()
     without = read("pl94-2010", sorted(simulated.glob("*.pl.zip")), PL94).persons.open("comparison")
     marginal = [
-        Histogram.of(len(e.blocks), 252, r.block, r.cell % 252, r.count) for r in (p, without)
+        Histogram.from_triplets(len(e.blocks), 252, r.block, r.cell % 252, r.count)
+        for r in (p, without)
     ]
     assert marginal[0].same_as(marginal[1])
 

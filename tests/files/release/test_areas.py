@@ -92,7 +92,7 @@ def test_a_subtree_has_its_part_of_the_areas(tmp_path_factory, tree, seed):
         kinds.append(
             Areas(kind, np.array(["x", "yy", "zzz"]), area, unit, np.array(["one", "", "trois"]))
         )
-    folder, subtrees = tmp_path_factory.mktemp("areas"), Subtrees.of(tree, largest=8)
+    folder, subtrees = tmp_path_factory.mktemp("areas"), Subtrees.from_spine(tree, largest=8)
     file.write(folder / "cut.parquet", kinds, tree, subtrees)
     file.write(folder / "whole.parquet", kinds, tree)
     assert pd.read_parquet(folder / "cut.parquet").equals(pd.read_parquet(folder / "whole.parquet"))

@@ -29,7 +29,7 @@ def opened(worlds: Worlds) -> OpenedRelease:
 
 @pytest.fixture(scope="module")
 def subtrees(opened: OpenedRelease) -> Subtrees:
-    return Subtrees.of(opened.spine, opened.trees.values(), largest=LARGEST)
+    return Subtrees.from_spine(opened.spine, opened.trees.values(), largest=LARGEST)
 
 
 def test_the_spine(opened: OpenedRelease, subtrees: Subtrees, tmp_path: Path) -> None:

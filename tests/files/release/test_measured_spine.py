@@ -84,7 +84,7 @@ def test_the_whole_is_its_upper_tree_and_its_subtrees(
     if not ours:
         last = tuple(np.where(x >= d, d, -1).astype(np.int8) for d, x in enumerate(tree.last))
         tree = MeasuredSpine(tree.spine, tree.place, last, shares=False)
-    path, subtrees = folder / tree_file.NAME, Subtrees.of(spine, [tree], largest=largest)
+    path, subtrees = folder / tree_file.NAME, Subtrees.from_spine(spine, [tree], largest=largest)
     tree_file.write(path, tree, spine, subtrees)
     tree_file.write(folder / "whole.parquet", tree, spine)
     assert pd.read_parquet(path).equals(pd.read_parquet(folder / "whole.parquet"))
@@ -110,7 +110,7 @@ def test_without_a_file_the_subtrees_are_those_of_the_published_spine(tmp_path: 
     spine = Spine.from_frame({"A": ["a", "b"], "B": ["a1", "b1"]}, ["US", "A", "B"])
     subtrees, tree, path = (
         Subtrees("A", np.array([0, 1, 2])),
-        MeasuredSpine.of(spine),
+        MeasuredSpine.from_published(spine),
         tmp_path / tree_file.NAME,
     )
     tree_file.write(path, tree, spine, subtrees)

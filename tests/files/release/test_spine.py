@@ -46,7 +46,7 @@ def test_the_whole_is_its_upper_tree_and_its_subtrees(
     """Cut in subtrees or not the rows are the same, and what is read of a subtree is the whole
     restricted to it.
     """
-    folder, subtrees = tmp_path_factory.mktemp("spine"), Subtrees.of(spine, largest=largest)
+    folder, subtrees = tmp_path_factory.mktemp("spine"), Subtrees.from_spine(spine, largest=largest)
     spine_file.write(folder / "cut.parquet", spine, subtrees)
     spine_file.write(folder / "whole.parquet", spine)
     path = folder / "cut.parquet"

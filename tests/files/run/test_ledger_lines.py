@@ -20,7 +20,7 @@ def event(mechanism: Mechanism, unit_class: str = ALL) -> Event:
     draw = PlannedMeasurement.priced(
         "Block", "total", mechanism, Neighbours.BOUNDED, Fraction(3, 7), unit_class
     )
-    return Event.of(draw, "persons", 5, 1)
+    return Event.from_measurement(draw, "persons", 5, 1)
 
 
 def part(subtree: int) -> MeasuredPart:

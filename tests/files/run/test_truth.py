@@ -28,7 +28,7 @@ def test_counts_are_read_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, seed: int, units: int, cells: int, records: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    h = Histogram.of(
+    h = Histogram.from_triplets(
         units,
         cells,
         rng.integers(0, units, records),
@@ -44,7 +44,7 @@ def test_counts_are_read_as_they_were_written(
 
 
 def written(tmp_path: Path) -> Path:
-    h = Histogram.of(3, 4, np.array([0, 2]), np.array([1, 3]), np.array([5, 6]))
+    h = Histogram.from_triplets(3, 4, np.array([0, 2]), np.array([1, 3]), np.array([5, 6]))
     files.write(tmp_path / "t.parquet", Confidential(h))
     return tmp_path / "t.parquet"
 

@@ -55,7 +55,9 @@ def histogram(blocks: Sequence[Sequence[Person]]) -> Histogram:
         [((q * 2 + a) * 2 + h) * 63 + r for people in blocks for q, a, h, r in people],
         dtype=np.int64,
     )
-    return Histogram.of(len(blocks), PL94.cells, block, cells, np.ones(len(cells), dtype=np.int64))
+    return Histogram.from_triplets(
+        len(blocks), PL94.cells, block, cells, np.ones(len(cells), dtype=np.int64)
+    )
 
 
 # --- the statements, record by record
@@ -395,7 +397,7 @@ def test_shares_in_bristol_county(shared_data: Path) -> None:
     )
     n, structures = len(extract.blocks), extract.blocks.structures
     assert structures is not None
-    persons = Histogram.of(n, PL94.cells, people.block, people.cell, people.count)
+    persons = Histogram.from_triplets(n, PL94.cells, people.block, people.cell, people.count)
     occupied = np.zeros(n, dtype=np.int64)
     np.add.at(occupied, homes.block[homes.cell == 1], homes.count[homes.cell == 1])
     world = simulate(generator(1), persons, structures[:, 0], occupied, structures[:, 1:])
@@ -404,7 +406,7 @@ def test_shares_in_bristol_county(shared_data: Path) -> None:
     where = np.array([0] * 18 + CLASS)[world.people.relgq]
     levels = (where, world.people.age >= 18, world.people.hispanic, world.people.cenrace)
     cell = np.ravel_multi_index(tuple(v.astype(np.int64) for v in levels), PL94.shape)
-    assert Histogram.of(
+    assert Histogram.from_triplets(
         n, PL94.cells, world.block, cell, np.ones(len(cell), dtype=np.int64)
     ).same_as(persons)
 

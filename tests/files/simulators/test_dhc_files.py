@@ -40,7 +40,7 @@ def world() -> SimulatedDhc:
     rng = np.random.default_rng(1)
     block, cell = rng.integers(0, 3, 400), rng.integers(0, 252, 400)
     cell[:40] = 5 * 252 + 126  # in college
-    persons = Histogram.of(5, PL94.cells, block, cell, np.ones(400, dtype=np.int64))
+    persons = Histogram.from_triplets(5, PL94.cells, block, cell, np.ones(400, dtype=np.int64))
     units = np.array([70, 60, 50, 0, 1])
     return simulate(generator(2), persons, units, np.array([55, 50, 45, 0, 0]))
 
@@ -62,9 +62,9 @@ def test_the_reader_of_tables_finds_the_histograms(
     assert len(codes) == (5 if schema is TENVACGQ else 3)
     given = encoded(CODES)
     where = np.array([int(np.flatnonzero(given == code)[0]) for code in codes])
-    assert Histogram.of(5, schema.cells, where[found.block], found.cell, found.count).same_as(
-        counted
-    )
+    assert Histogram.from_triplets(
+        5, schema.cells, where[found.block], found.cell, found.count
+    ).same_as(counted)
 
 
 def test_persons_are_linked_to_their_household(tmp_path: Path, world: SimulatedDhc) -> None:
@@ -139,7 +139,9 @@ def test_the_command_keeps_the_counts_of_its_input(given: tuple[str, Path], tmp_
 
     def of(records: Records, at: np.ndarray | None = None) -> Histogram:
         block = records.block if at is None else at[records.block]
-        return Histogram.of(len(order), records.schema.cells, block, records.cell, records.count)
+        return Histogram.from_triplets(
+            len(order), records.schema.cells, block, records.cell, records.count
+        )
 
     pl94 = of(extract.persons.open("a test"), back).answer(PL94.query("detailed"))
     persons = of(made.persons.open("a test"))

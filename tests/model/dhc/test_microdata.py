@@ -243,7 +243,7 @@ def test_microdata_hold_the_same_records(
     rng = np.random.default_rng(3)
     every = np.flatnonzero(schema.possible)
     cell = np.concatenate([rng.choice(every, 20_000), each().ravel()[: 1044 * (schema is DHCH)]])
-    h = Histogram.of(
+    h = Histogram.from_triplets(
         4, schema.cells, rng.integers(0, 4, len(cell)), cell, np.ones(len(cell), dtype=np.int64)
     )
     universe = Universe(kind, schema)
@@ -268,7 +268,7 @@ def test_fields_that_contradict_each_other_are_refused(
     field: str, code: str, message: str, tmp_path: Path
 ) -> None:
     cell = np.ravel_multi_index((2, 1, 40, 0, 0), DHCP.shape)  # somebody's wife
-    h = Histogram.of(4, DHCP.cells, np.array([1]), np.array([cell]), np.array([3]))
+    h = Histogram.from_triplets(4, DHCP.cells, np.array([1]), np.array([cell]), np.array([3]))
     (path,) = write(tmp_path / "persons", h, BLOCKS, Universe(PERSONS, DHCP))
     table = pq.read_table(path)
     changed = pa.array([code] * 3).dictionary_encode()

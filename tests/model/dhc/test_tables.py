@@ -114,7 +114,7 @@ def counted() -> dict[str, NDArray[np.int64]]:
     rng, truth = np.random.default_rng(20), {}
     for schema in {s.name: s for _, s in EVERY.values()}.values():
         cell = rng.choice(np.flatnonzero(schema.possible), 20_000)
-        truth[schema.name] = Histogram.of(
+        truth[schema.name] = Histogram.from_triplets(
             3, schema.cells, rng.integers(0, 3, len(cell)), cell, rng.integers(1, 9, len(cell))
         )
     return {name: table(t, s).values(truth[s.name]) for name, (t, s) in EVERY.items()}
@@ -183,7 +183,7 @@ def test_a_person_of_three_races_is_tallied_three_times() -> None:
     cell = np.ravel_multi_index(
         ([5, 20], [0, 1], [40, 50], [1, 0], [race, 1]), schema.shape
     )  # and a Black one
-    h = Histogram.of(1, schema.cells, np.zeros(2, dtype=int), cell, np.array([1, 10]))
+    h = Histogram.from_triplets(1, schema.cells, np.zeros(2, dtype=int), cell, np.array([1, 10]))
     values = table(tabulation, schema).values(h)[0].tolist()
     assert values == [13, 10, 0, 10, 0, 0, 0, 0, 3, 1, 0, 1, 1, 0, 0]
     races = table(*EVERY["P6"])

@@ -51,7 +51,8 @@ class ToySpec(Specification):
     def events(self) -> tuple[Event, ...]:
         (persons,) = self.universes
         return tuple(
-            Event.of(d, persons.name, len(self.regions), 1) for d in persons.plan.measurements
+            Event.from_measurement(d, persons.name, len(self.regions), 1)
+            for d in persons.plan.measurements
         )
 
     @property

@@ -62,7 +62,7 @@ def read(
     unit = spine.find(lowest, texts.codes(table["geocode"]))
     answer, count = (table[c].to_numpy().astype(np.int64) for c in COLUMNS[1:])
     try:
-        counts = Histogram.of(spine.units(lowest), answers, unit, answer, count)
+        counts = Histogram.from_triplets(spine.units(lowest), answers, unit, answer, count)
     except InputError as error:
         raise ReleaseError(error.what, where=path, remedy=parquet.LOST) from None
     if len(counts.cell) != len(count):

@@ -60,7 +60,7 @@ def read(
     :func:`das.files.readers.table.read`.
 
     Raises :class:`InputError` for a household in two places, and as that reader."""
-    meaning = Columns.of(columns, schema)
+    meaning = Columns.from_options(columns, schema)
     if meaning.housing_units:
         raise SpecError(
             "a study counts persons",

@@ -84,7 +84,7 @@ def person_form() -> MicrodataForm:
         "CENHISP": ("hispanic", ("1", "2")),
         "CENRACE": ("cenrace", tuple(f"{i:02d}" for i in range(1, 64))),
     }
-    columns |= {name: CodedColumn.of(name, DHCP, *of) for name, of in coded.items()}
+    columns |= {name: CodedColumn.for_attribute(name, DHCP, *of) for name, of in coded.items()}
     order = ("RTYPE", "GQTYPE", "RELSHIP", *coded, "LIVE_ALONE")
     return MicrodataForm(
         "DHC microdata detail file, persons",
@@ -219,11 +219,13 @@ _OF_SEX_AND_TYPE: Mapping[str, tuple[Callable[[HouseholdType, bool], str], Says]
 def household_form() -> MicrodataForm:
     """27 fields; ``TEN`` 3 is any rent, or none."""
     columns = [
-        CodedColumn.of("HHSEX", DHCH, SEX.name, ("1", "2")),
-        CodedColumn.of("THHLDRAGE", DHCH, HHAGE.name, tuple(map(str, range(1, 10)))),
-        CodedColumn.of("THHSPAN", DHCH, HISP.name, ("1", "2")),
-        CodedColumn.of("THHRACE", DHCH, RACE.name, tuple(f"{i:02d}" for i in range(1, 8))),
-        CodedColumn.of("TEN", DHCH, TENURE.name, ("1", "2", "3")),
+        CodedColumn.for_attribute("HHSEX", DHCH, SEX.name, ("1", "2")),
+        CodedColumn.for_attribute("THHLDRAGE", DHCH, HHAGE.name, tuple(map(str, range(1, 10)))),
+        CodedColumn.for_attribute("THHSPAN", DHCH, HISP.name, ("1", "2")),
+        CodedColumn.for_attribute(
+            "THHRACE", DHCH, RACE.name, tuple(f"{i:02d}" for i in range(1, 8))
+        ),
+        CodedColumn.for_attribute("TEN", DHCH, TENURE.name, ("1", "2", "3")),
     ]
     for i, field in enumerate(("TP60", "TP65", "TP75")):
         code = np.where(np.arange(4) > i, "1", "0")
@@ -410,14 +412,16 @@ def parted(records: Histogram) -> tuple[Histogram, Histogram]:
     tenure = np.where(households.cell >= NO_CASH_RENT, _FREE, _tenure(cell))
     others = _those(records, ~home)
     unit = np.concatenate([others.unit, households.unit])
-    units = Histogram.of(
+    units = Histogram.from_triplets(
         records.units,
         TENVACGQ.cells,
         unit,
         np.concatenate([others.cell - OTHERS, tenure]),
         np.concatenate([others.count, households.count]),
     )
-    return units, Histogram.of(records.units, DHCH.cells, households.unit, cell, households.count)
+    return units, Histogram.from_triplets(
+        records.units, DHCH.cells, households.unit, cell, households.count
+    )
 
 
 def _tenure(cell: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -425,7 +429,7 @@ def _tenure(cell: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _those(h: Histogram, which: NDArray[np.bool_]) -> Histogram:
-    return Histogram.of(h.units, h.cells, h.unit[which], h.cell[which], h.count[which])
+    return Histogram.from_triplets(h.units, h.cells, h.unit[which], h.cell[which], h.count[which])
 
 
 def _added(parts: Sequence[tuple[Histogram, int, int]], cells: int) -> Histogram:
@@ -436,4 +440,4 @@ def _added(parts: Sequence[tuple[Histogram, int, int]], cells: int) -> Histogram
             *((h.unit, h.cell + first, times * h.count) for h, first, times in parts), strict=True
         )
     )
-    return Histogram.of(parts[0][0].units, cells, unit, cell, count)
+    return Histogram.from_triplets(parts[0][0].units, cells, unit, cell, count)

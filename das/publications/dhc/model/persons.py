@@ -113,7 +113,7 @@ _INSTITUTIONAL = quarters.levels("correctional", "juvenile", "nursing", "other-i
 
 def _of_relgq(name: str, title: str, groups: Mapping[str, tuple[str, Sequence[str]]]) -> Grouping:
     members = {code: levels for code, (_, levels) in groups.items()}
-    grouping = Grouping.of(name, _RELGQ.name, _RELGQ.levels, members, name)
+    grouping = Grouping.from_levels(name, _RELGQ.name, _RELGQ.levels, members, name)
     return grouping.labelled(title, {code: label for code, (label, _) in groups.items()}, name)
 
 

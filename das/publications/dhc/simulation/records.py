@@ -128,11 +128,11 @@ class SimulatedDhc:
             [homes.reshape(self.blocks, -1), self.vacant, self.facilities], axis=1
         )
         block, cell = np.nonzero(every)
-        return Histogram.of(self.blocks, TENVACGQ.cells, block, cell, every[block, cell])
+        return Histogram.from_triplets(self.blocks, TENVACGQ.cells, block, cell, every[block, cell])
 
 
 def _counted(cells: int, block: Ints, cell: Ints, blocks: int) -> Histogram:
-    return Histogram.of(blocks, cells, block, cell, np.ones(len(cell), dtype=np.int64))
+    return Histogram.from_triplets(blocks, cells, block, cell, np.ones(len(cell), dtype=np.int64))
 
 
 def simulate(

@@ -102,7 +102,7 @@ class SubtreeOracle(Closed):
         return {
             f"{level}:{m.query}": m.at
             for level in self.opened.levels
-            for m in self.said.of(level)
+            for m in self.said.recorded(level)
             if len(m.at)
         }
 
@@ -219,7 +219,7 @@ class DhcSubtrees(Closed):
         priors = [parted(r, "prior") for r in results]
         worst = dict(upper_tree.certificates)
         for level, c in (p for a in answers for said in a["subtrees"] for p in said.items()):
-            worst[level] = worst.get(level, Certificates()).merge(Certificates.of(c))
+            worst[level] = worst.get(level, Certificates()).merge(Certificates.from_dicts(c))
         counts = Histogram.concatenate(parts).upward(self.opened.spine)
         prior = joined_prior(self.opened.spine, priors) if all(priors) else None
         return OuterEstimates(counts, worst, prior)

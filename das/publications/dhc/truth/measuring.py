@@ -231,7 +231,7 @@ def answering(
         {level: known[level] for level in levels},
         u.name,
         u.schema,
-        MeasuredSpine.of(opened.own(u)),
+        MeasuredSpine.from_published(opened.own(u)),
         u.plan,
         noise_for([(u.name, level) for level in levels], budget_book, opened.spec, directory),
         pay,
@@ -254,7 +254,7 @@ def written(
             level,
             u.schema,
             opened.own(u),
-            said.of(level),
+            said.recorded(level),
             subtree,
             private=opened.spec.run.private,
         )

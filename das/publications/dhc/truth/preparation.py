@@ -74,7 +74,7 @@ def trees_of(
     and for a target that is no level, no kind of area and no list of blocks."""
     g = spec.geography
     if g.spine == "tabulation":
-        return {u.name: MeasuredSpine.of(spine) for u in spec.universes}, ()
+        return {u.name: MeasuredSpine.from_published(spine) for u in spec.universes}, ()
     unit = np.arange(len(spine.codes[-1]))
     fields = {
         lv: spine.codes[i][spine.up(spine.levels[-1], lv)] for i, lv in enumerate(spine.levels)
@@ -118,7 +118,7 @@ class PreparedDhc(Closed):
 
     @cached_property
     def subtrees(self) -> Subtrees:
-        return Subtrees.of(self.spine, self.trees.values(), largest=prepared.LARGEST)
+        return Subtrees.from_spine(self.spine, self.trees.values(), largest=prepared.LARGEST)
 
     def opened(self, folder: Path) -> OpenedDhc:
         """The public part of it, as a release in ``folder`` has it."""

@@ -100,7 +100,9 @@ def made_up(
     )
     occupied = np.zeros(len(extract.blocks), dtype=np.int64)
     np.add.at(occupied, homes.block, np.where(homes.cell == _OCCUPIED, homes.count, 0))
-    persons = Histogram.of(len(occupied), PL94.cells, people.block, people.cell, people.count)
+    persons = Histogram.from_triplets(
+        len(occupied), PL94.cells, people.block, people.cell, people.count
+    )
     progress.stage("make up persons and households", None)
     world = records.simulate(rng, persons, structures[:, 0], occupied, structures[:, 1:])
     away = int((world.people.household < 0).sum())

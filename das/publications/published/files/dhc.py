@@ -162,7 +162,7 @@ def _histogram(schema: Schema, spine: Spine, level: PublishedLevel) -> Histogram
     empty = (np.zeros(0, dtype=np.int64),) * 3
     unit, cell, count = (np.concatenate(c) for c in zip(empty, *parts, strict=True))
     answers = schema.query(PERSONS_FIXED).answers
-    return Histogram.of(spine.units(level.name), answers, unit, cell, count)
+    return Histogram.from_triplets(spine.units(level.name), answers, unit, cell, count)
 
 
 def _check_sums(

@@ -177,7 +177,7 @@ def _taken(records: Histogram, wanted: NDArray[np.int64]) -> Reconstruction:
     inside[wanted] = True
     kept = inside[records.unit]
     return Reconstruction(
-        Histogram.of(
+        Histogram.from_triplets(
             records.units,
             records.cells,
             records.unit[kept],
@@ -200,5 +200,5 @@ def _together(found: Mapping[int, UnitGuess], units: int, cells: int) -> Reconst
     cell = np.concatenate(nothing + [g.cell for g in found.values()])
     count = np.concatenate(nothing + [g.count for g in found.values()])
     return Reconstruction(
-        Histogram.of(units, cells, unit, cell, count), status, variability, seconds
+        Histogram.from_triplets(units, cells, unit, cell, count), status, variability, seconds
     )

@@ -104,7 +104,7 @@ class Reconstruction(Frozen):
             for name in ("unit", "cell", "count")
         )
         return Reconstruction(
-            Histogram.of(len(of), parts[0].histogram.cells, unit, cell, count),
+            Histogram.from_triplets(len(of), parts[0].histogram.cells, unit, cell, count),
             status[of, every],
             np.stack([p.variability for p in parts])[of, every],
             np.stack([p.seconds for p in parts])[of, every],

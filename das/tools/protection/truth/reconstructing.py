@@ -211,7 +211,7 @@ def _attack(task: Task) -> Answer:
 def _kept(path: Path, units: int, cells: int) -> Reconstruction:
     a = messages.read(path)
     return Reconstruction(
-        Histogram.of(units, cells, a["unit"], a["cell"], a["count"]),
+        Histogram.from_triplets(units, cells, a["unit"], a["cell"], a["count"]),
         a["status"],
         a["variability"],
         a["seconds"],
@@ -311,7 +311,7 @@ def _scored(
         "to score an attack on published tables; the result stays confidential"
     )
     cell = np.array(columns.cell)[people.cell]
-    h = Histogram.of(people.units, schema.cells, people.unit, cell, people.count)
+    h = Histogram.from_triplets(people.units, schema.cells, people.unit, cell, people.count)
     return reidentify(found.histogram, h, spine, schema, among=found.unique)
 
 
@@ -428,4 +428,4 @@ def _has_ages(schema: Schema) -> bool:
 
 def _in(wanted: Schema, schema: Schema, h: Histogram) -> Histogram:
     cell = recoded(h.cell, schema, wanted)
-    return Histogram.of(h.units, wanted.cells, h.unit, cell, h.count)
+    return Histogram.from_triplets(h.units, wanted.cells, h.unit, cell, h.count)

@@ -212,7 +212,9 @@ def linked_people(folder: Path, spine: Spine, schema: Schema) -> Confidential[Hi
         )
     cell = recoded(rows.cell[inside], DHCP, schema)
     units = spine.units(spine.levels[-1])
-    return Confidential(Histogram.of(units, schema.cells, unit[inside], cell, rows.count[inside]))
+    return Confidential(
+        Histogram.from_triplets(units, schema.cells, unit[inside], cell, rows.count[inside])
+    )
 
 
 def housed_people(folder: Path, spine: Spine) -> Confidential[HousedPersons]:

@@ -170,7 +170,7 @@ def ladder(
 
 def uniques(histogram: Histogram, query: Query) -> tuple[Ints, Ints]:
     """The (unit, answer) pairs with the count 1."""
-    answers = Histogram.of(
+    answers = Histogram.from_triplets(
         histogram.units,
         query.answers,
         histogram.unit,

@@ -82,7 +82,7 @@ def races() -> Grouping:
     groups = {white: [white], **{r: [r, f"{white}+{r}"] for r in RACES[1:]}}
     listed = [c for members in groups.values() for c in members]
     groups["others"] = [c for c in CENRACE if c not in listed]
-    return Grouping.of("race1980", "cenrace", CENRACE, groups, "races of 1980")
+    return Grouping.from_levels("race1980", "cenrace", CENRACE, groups, "races of 1980")
 
 
 def tables_1980(tables: TableSet) -> TableSet:
