@@ -52,7 +52,7 @@ def main() -> None:
     allocations: dict[str, tuple[list[tuple[Fraction, int]] | Composition, float]] = {
         "one level, 10 queries": (LEVELS[:1], 0.05),
         "eight levels, 80 queries": (LEVELS, 0.05),
-        "redistricting, 65 queries, replace-one": (Composition.of(plan), 1.0),
+        "redistricting, 65 queries, replace-one": (Composition.from_draws(plan), 1.0),
     }
     for name, (draws, limit) in allocations.items():
         found = curve(draws, DELTAS)
@@ -164,7 +164,7 @@ def against_convolution(figures: Figures, count: int) -> None:
     rng, outside, worst = random.Random(1), 0, 0.0
     for _ in range(count):
         pairs = composition(rng)
-        eps = Composition.of(pairs).rho * Fraction(rng.randint(0, 60), 20)
+        eps = Composition.from_draws(pairs).rho * Fraction(rng.randint(0, 60), 20)
         exact = Convolution(pairs).delta(eps)
         low, high = delta(pairs, eps)
         if exact > 1e-70:

@@ -90,7 +90,7 @@ def _counties(spec: RunSpec, prepared: Prepared, seed: int, lowest: str) -> NDAr
         release = topdown(found, spine, some, u, method, to=COUNTY)
     else:
         found = noisy(spec, prepared, seed, to=COUNTY)
-        source = PooledSource.of(found, tree.spine, limits, u.schema, tree.measured)
+        source = PooledSource.over_chains(found, tree.spine, limits, u.schema, tree.measured)
         release = topdown(source, tree.spine, limits, u, passes, to=COUNTY)
     return _published(prepared, release.histograms[COUNTY])
 

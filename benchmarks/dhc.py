@@ -248,7 +248,7 @@ def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
     ran = {}
     for seed in range(1, given.repeats + 1):
         before = redistricted(truth, spine, seed)
-        fixed = FixedCounts.of(DHCP, PL94_FIXED, before, spine)
+        fixed = FixedCounts.from_histogram(DHCP, PL94_FIXED, before, spine)
         for most, of_small in small.items():
             ran[most] = run_universe(
                 "persons", truth, spine, strategy.persons(), fixed, seed, given.workers, most

@@ -46,7 +46,7 @@ class AgePlan:
 
     def ages(self, world: TractWorld, seed: int, workers: int) -> Mapping[str, Histogram]:
         before = redistricted(world.truth, world.spine, seed, self.below)
-        fixed = FixedCounts.of(DHCP, PL94_FIXED, before, world.spine)
+        fixed = FixedCounts.from_histogram(DHCP, PL94_FIXED, before, world.spine)
         return run_universe(
             "persons",
             world.truth,

@@ -97,7 +97,9 @@ class SmallCensus:
 
     @property
     def fixed(self) -> FixedCounts:
-        return FixedCounts.of(DHCP, FIXED.name, self.redistricting, self.spine, self.able)
+        return FixedCounts.from_histogram(
+            DHCP, FIXED.name, self.redistricting, self.spine, self.able
+        )
 
     def measured(self, seed: int) -> OnDemandMeasurement:
         """Its measurements, by the budgets of production: what a seeded run asks."""

@@ -92,7 +92,7 @@ def estimated(
 ) -> UniverseRun:
     """The DHC's persons, on redistricting counts with noise of the same seed."""
     before = redistricted(truth, world.spine, seed)
-    fixed = FixedCounts.of(DHCP, PL94_FIXED, before, world.spine)
+    fixed = FixedCounts.from_histogram(DHCP, PL94_FIXED, before, world.spine)
     persons = strategy.persons()
     return run_universe("persons", truth, world.spine, persons, fixed, seed, workers, shares=shares)
 

@@ -62,7 +62,7 @@ def estimated(
             tolerance=after.tolerance,
             housing_prior=prior,
         )
-    pooled = PooledSource.of(found, tree.spine, limits, u.schema, tree.measured)
+    pooled = PooledSource.over_chains(found, tree.spine, limits, u.schema, tree.measured)
     return topdown(pooled, tree.spine, limits, u, passes, pool, housing_prior=prior)
 
 

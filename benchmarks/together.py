@@ -81,7 +81,7 @@ def gain(level: str, own: Mapping[str, float], dhc: Mapping[str, float], say: Fi
     known = Invariants(None, exact if level == "State" else (), None).bounds(PL94, spine)[level]
     columns = np.stack([np.isin(PL94.query(q).index, at) for q, at in COUNTED.values()])
     read = [
-        LevelMargins.of(level, PL94, source, known).read(source, columns, 0, UNITS)
+        LevelMargins.for_level(level, PL94, source, known).read(source, columns, 0, UNITS)
         for source in (
             Measurements.from_measurements(alone),
             Measurements.from_measurements(pooled),

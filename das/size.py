@@ -74,7 +74,7 @@ def _size(
     cells, levels = universe.schema.cells, spec.geography.levels
     full = spec.estimation.method == "full-information"
     found, seconds = [(0.0, own[0])], 1.0
-    contrasts = Contrasts.of(
+    contrasts = Contrasts.for_queries(
         universe.schema, [universe.schema.query(d.query) for d in universe.plan.measurements]
     )
     for depth, level in ((levels.index(level), level) for level in own):

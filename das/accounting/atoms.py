@@ -39,7 +39,7 @@ class Atoms:
     lattice = False
 
     @staticmethod
-    def of(composition: Composition, centre: Fraction) -> Atoms | None:
+    def from_composition(composition: Composition, centre: Fraction) -> Atoms | None:
         """The atoms, or ``None``. They serve if there are few combinations and many nodes, and no
         probability is too small for a float.
         """

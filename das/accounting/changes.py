@@ -255,7 +255,7 @@ def worst_pair(
     number: dict[DrawCounts, int] = {}
     names: list[str] = []
     for name, draws in paths.items():
-        counts = Composition.of(draws).counts
+        counts = Composition.from_draws(draws).counts
         if counts not in number:
             number[counts] = len(names)
             names.append(name)

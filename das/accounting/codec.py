@@ -91,7 +91,7 @@ def identity(statement: Stated) -> str:
     )
 
 
-def of(value: Mapping[str, Any], where: object = None) -> Document:
+def document_from_json(value: Mapping[str, Any], where: object = None) -> Document:
     """The statement that a JSON object represents. Raises :class:`ReleaseError` with the place of
     its first fault.
     """

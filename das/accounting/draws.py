@@ -59,12 +59,12 @@ class Composition:
         return (*((p, 1, n) for p, n in self.parts), *self.shifted)
 
     @staticmethod
-    def of(draws: Draws | Composition) -> Composition:
+    def from_draws(draws: Draws | Composition) -> Composition:
         """The composition of a plan, a ledger, events, or pairs (sigma^2, number of draws); see the
         module. Raises ``PrivacyError`` for anything that is not one composition, such as a plan
         with several paths (use ``compositions``).
 
-        >>> Composition.of([(Fraction(4), 1), (Fraction(2), 1), (Fraction(4), 2)]).parts
+        >>> Composition.from_draws([(Fraction(4), 1), (Fraction(2), 1), (Fraction(4), 2)]).parts
         ((Fraction(1, 4), 3), (Fraction(1, 2), 1))
         """
         if isinstance(draws, Composition):
@@ -278,7 +278,7 @@ def changed(draws: Draws | Composition) -> Differing:
     """
     if isinstance(draws, Plan):
         return record(draws.measurements, draws.neighbours, draws.paths)
-    return (only(Composition.of(draws)),)
+    return (only(Composition.from_draws(draws)),)
 
 
 def only(composition: Composition) -> Moves:

@@ -116,7 +116,7 @@ class PrivacyProfile:
         """The cheapest method near ``eps``. A proof always uses the sum along the line."""
         if self._certify:
             return Contour(self.composition, eps)
-        if atoms := Atoms.of(self.composition, eps):
+        if atoms := Atoms.from_composition(self.composition, eps):
             return atoms
         contour = Contour(self.composition, eps, NODES // 4 if self._negligible.parts else NODES)
         return (

@@ -551,7 +551,7 @@ class SourceList(Section):
         return self
 
 
-def of(value: Mapping[str, Any], where: object) -> SourceList:
+def source_list_from_json(value: Mapping[str, Any], where: object) -> SourceList:
     """The list that a JSON object is. Raises :class:`SpecError` with the place of its first
     fault.
     """

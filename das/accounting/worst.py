@@ -96,7 +96,7 @@ class PathDraws:
     dearest: int
 
     @staticmethod
-    def of(part: Moves) -> PathDraws:
+    def from_moves(part: Moves) -> PathDraws:
         paths = [[(1 / parameter, part.by, n) for (_, parameter), n in path] for path in part.paths]
         moves = part.moves
         if part.shifted:
@@ -234,7 +234,7 @@ class SharedQuadrature:
     bound: Floats
 
     @staticmethod
-    def of(
+    def for_paths(
         parts: list[PathDraws],
         period: Fraction,
         tau: float,
@@ -276,7 +276,7 @@ def of_all(parts: list[PathDraws], period: Fraction, tau: float) -> list[SharedQ
         return _near(part.bands(path, times, tau, period), last, most)
 
     def made(moves: NDArray[np.bool_], smooth: Fraction, near: Sequence[Ints]) -> SharedQuadrature:
-        return SharedQuadrature.of(
+        return SharedQuadrature.for_paths(
             [*parts[:first], part.some(moves), *parts[first + 1 :]], period, tau, rho, smooth, near
         )
 
@@ -529,7 +529,7 @@ class _SharedParts:
 
 @lru_cache(maxsize=16)
 def _parts(found: Differing) -> _SharedParts:
-    draws = [PathDraws.of(part) for part in found]
+    draws = [PathDraws.from_moves(part) for part in found]
     rho = sum((part.rho for part in draws), Fraction(0))
     return _SharedParts(draws, rho, _composition(found, tuple(part.dearest for part in draws)), {})
 

@@ -50,7 +50,7 @@ class Scatter:
     target: Ints
     times: Array
 
-    def of(self, sources: slice) -> Scatter:
+    def some(self, sources: slice) -> Scatter:
         """The part for some sources, if these are in order."""
         a, b = np.searchsorted(self.source, [sources.start, sources.stop])
         return Scatter(self.source[a:b], self.target[a:b], self.times[a:b])
@@ -124,7 +124,7 @@ class AreaTargets:
     root: Grams
 
     @staticmethod
-    def of(
+    def for_queries(
         tree: Tree, cut: CutNodes, coordinates: Coordinates, queries: Sequence[Query]
     ) -> AreaTargets:
         inner = tree.inner
@@ -150,7 +150,10 @@ class AreaTargets:
             (),
         )
         return AreaTargets(
-            tree, cut, Grams.of(layout, coordinates, queries), Grams.of(root, coordinates, queries)
+            tree,
+            cut,
+            Grams.for_queries(layout, coordinates, queries),
+            Grams.for_queries(root, coordinates, queries),
         )
 
     def part(self, contrasts: slice) -> AreaTargets:
@@ -174,7 +177,7 @@ class AreaTargets:
             cut.view(g, rest)[:] = sum(parts)
             cut.view(g, size)[:] = sum(map(np.abs, parts))
             if g.depth:
-                cut.up.of(cut.entries_of(g)).add(p, inward)
+                cut.up.some(cut.entries_of(g)).add(p, inward)
         return Slopes(w, p, b, rest, size)
 
     def variances(self, slopes: Slopes, c: Array, scale: Array) -> tuple[Array, Array]:
@@ -222,7 +225,7 @@ class AreaTargets:
                 continue
             e, low, b, p = (cut.view(g, x) for x in (bar_e, rest, slopes.b, slopes.p))
             if g.depth:
-                mine = cut.up.of(cut.entries_of(g))
+                mine = cut.up.some(cut.entries_of(g))
                 mine.back(bar_e, bar_w)
                 e = cut.view(g, bar_e)
             one_c, one_k = self._of(g, c), self._of(g, k)

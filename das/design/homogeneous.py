@@ -54,7 +54,7 @@ class Homogeneous:
     dense: NDArray[np.bool_]
 
     @staticmethod
-    def of(
+    def for_schema(
         schema: Schema,
         levels: Sequence[str],
         units: Sequence[int],
@@ -66,7 +66,9 @@ class Homogeneous:
         elsewhere.
         """
         queries = [schema.query(q) for q in dict.fromkeys(q for _, q in measurements.pairs)]
-        contrasts = Contrasts.of(schema, [*queries, *(schema.query(a.query) for a in estimands)])
+        contrasts = Contrasts.for_queries(
+            schema, [*queries, *(schema.query(a.query) for a in estimands)]
+        )
         possible = schema.possible
         if schema.dwelling is not None:
             possible = possible & (schema.level_of(schema.dwelling) == 0)

@@ -57,7 +57,7 @@ def steps(
     """From the best that is known until ``gap`` is reached, until steps no longer help, or ``most``
     of them; or until multipliers sum to more than ``dear`` and no limits have been met: it looks as
     if nothing met them."""
-    point = _Point.of(problem, incumbent.best)
+    point = _Point.near_allocation(problem, incumbent.best)
     before, stalled = np.inf, 0
     for _ in range(most):
         view, slopes = point.evaluate(incumbent)
@@ -89,7 +89,7 @@ class _Point:
     penalty: float = 0.0
 
     @staticmethod
-    def of(problem: Problem, found: CertifiedAllocation) -> _Point:
+    def near_allocation(problem: Problem, found: CertifiedAllocation) -> _Point:
         part = float(np.clip(found.missing, _LEAST, _MOST))
         total = max(float((found.rho - problem.kept).sum()), _LEAST * problem.room)
         free = ~problem.held
@@ -277,7 +277,7 @@ _DUAL = 0.5
 
 def multiplicative_steps(problem: Problem, incumbent: Incumbent, gap: float, most: int) -> None:
     """Until ``gap`` is reached, until they stall, or ``most`` of them."""
-    search = _Search.of(problem)
+    search = _Search.for_problem(problem)
     before = np.inf
     for number in range(1, most + 1):
         view = search.evaluate()
@@ -300,7 +300,7 @@ class _Search:
     multiplier: Array
 
     @staticmethod
-    def of(problem: Problem) -> _Search:
+    def for_problem(problem: Problem) -> _Search:
         limited = problem.limited / max(problem.limited.sum(), 1)
         return _Search(
             problem, problem.spread(_SPREAD), limited * (1.0 if problem.least else _FIRST)

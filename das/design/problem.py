@@ -366,7 +366,7 @@ class Grams:
     nodes: int
 
     @staticmethod
-    def of(layout: Placement, coordinates: Coordinates, queries: Sequence[Query]) -> Grams:
+    def for_queries(layout: Placement, coordinates: Coordinates, queries: Sequence[Query]) -> Grams:
         row, column = layout.rows()
         same = np.empty((len(queries), len(row)), dtype=bool)
         for i, q in enumerate(queries):

@@ -80,7 +80,7 @@ class TreePasses:
     # --- up and down
     # ------------------------------------------------------------------------------------------
 
-    def of(self, inner: Array, leaves: Array) -> Pass:
+    def passes(self, inner: Array, leaves: Array) -> Pass:
         """From the leaves to the root and back, with the precisions of their own measurements."""
         tree = self.tree
         leaf = np.empty_like(leaves)
@@ -274,8 +274,8 @@ class Recursion:
             return self.part_of
         queries = [self.schema.query(q) for q in self.queries]
         return (
-            Grams.of(self.tree.inner, self.coordinates, queries),
-            Grams.of(self.tree.leaves, self.coordinates, queries),
+            Grams.for_queries(self.tree.inner, self.coordinates, queries),
+            Grams.for_queries(self.tree.leaves, self.coordinates, queries),
         )
 
     @cached_property
@@ -313,7 +313,7 @@ class Recursion:
 
     def passes(self, precision: Array) -> Pass:
         """Both ways over the tree."""
-        return self._passes.of(*self._own(precision))
+        return self._passes.passes(*self._own(precision))
 
     def _own(self, precision: Array) -> tuple[Array, Array]:
         """The precisions of their own measurements, of inner nodes and kinds."""

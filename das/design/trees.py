@@ -38,7 +38,7 @@ def of_structures(
     """A tree whose units can hold whatever their bounds allow: only published facts on structures
     enter. ``room``: the available bytes."""
     names = dict.fromkeys((*(q for _, q in measurements.pairs), *(a.query for a in estimands)))
-    contrasts = Contrasts.of(schema, [schema.query(q) for q in names])
+    contrasts = Contrasts.for_queries(schema, [schema.query(q) for q in names])
     lowest = bounds[tree.spine.levels[-1]]
     rows = support(contrasts, lowest.some(_first_of_each(lowest)))
     unit, level = np.nonzero(rows[lowest.limits.row])
@@ -126,5 +126,8 @@ def _model(
         for kind in dict.fromkeys(a.place for a in estimands if a.areas)
     }
     return replace(
-        model, areas={kind: AreaTargets.of(grown, c, coordinates, asked) for kind, c in cut.items()}
+        model,
+        areas={
+            kind: AreaTargets.for_queries(grown, c, coordinates, asked) for kind, c in cut.items()
+        },
     )

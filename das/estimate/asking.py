@@ -40,7 +40,7 @@ class PartOutline(Frozen):
     variance: Mapping[str, Mapping[str, NDArray[np.float64]]]
 
     @staticmethod
-    def of(
+    def from_source(
         source: SparseSource, spine: Spine, levels: Sequence[str], number: int = 0
     ) -> PartOutline:
         queries = {level: source.queries(level) for level in levels}
@@ -90,12 +90,12 @@ class EstimationJob(Frozen):
 
     def perform(self, beyond: Conversation, pool: Executor) -> tuple[Mapping[str, Any], Arrays]:
         @cache
-        def of(subtree: int) -> Upward:
+        def upward(subtree: int) -> Upward:
             part: PartOutline = received(beyond.ask({"part": subtree})["part"])
             return Upward(AskingSource(part, beyond), part.spine, self.problem.most)
 
         source = AskingSource(self.part, beyond)
-        return to_message(self.problem.estimated(source, pool, beyond, of))
+        return to_message(self.problem.estimated(source, pool, beyond, upward))
 
 
 @dataclass(frozen=True, eq=False)

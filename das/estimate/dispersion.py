@@ -328,7 +328,7 @@ def _sample(piece: _Piece) -> DispersionSample:
 
 def _seen(family: Family, queries: tuple[str, ...]) -> Iterator[DispersionSample]:
     """The samples of a family, by query; none if it shows nothing."""
-    lives = Households.of(family, queries)
+    lives = Households.from_family(family, queries)
     if lives is None or len(family.cell) > MANY:
         return
     measured = [

@@ -62,7 +62,7 @@ class FixedCounts(Frozen):
     counts: Mapping[str, Histogram]
 
     @staticmethod
-    def of(
+    def from_histogram(
         schema: Schema,
         query: str,
         lowest: Histogram,

@@ -95,7 +95,7 @@ def precise(
             )
     held: list[HeldQuery] = []
     for _, one in sorted(found, key=lambda f: f[0]):
-        if CellSums.of(contrasts, [one.query, *(h.query for h in held)], group).size <= MOST:
+        if CellSums.coarsest(contrasts, [one.query, *(h.query for h in held)], group).size <= MOST:
             held.append(one)
     return [
         h
@@ -122,7 +122,9 @@ class CellSums:
     plain: tuple[NDArray[np.intp], ...]
 
     @staticmethod
-    def of(contrasts: Contrasts, queries: Sequence[Query], group: NDArray[np.intp]) -> CellSums:
+    def coarsest(
+        contrasts: Contrasts, queries: Sequence[Query], group: NDArray[np.intp]
+    ) -> CellSums:
         """The coarsest that tells apart the answers of all ``queries``, and cells of different
         ``group`` ``(cells,)``.
         """

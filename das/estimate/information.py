@@ -92,7 +92,7 @@ class Contrasts:
     plain: tuple[int, ...]
 
     @staticmethod
-    def of(schema: Schema, queries: Iterable[Query]) -> Contrasts:
+    def for_queries(schema: Schema, queries: Iterable[Query]) -> Contrasts:
         """Axes are plain where every query allows it."""
         bound = set(schema.restricted)
         if schema.dwelling is not None:

@@ -177,7 +177,7 @@ def _marginals(
     """
     if not held:
         return []
-    marginal = CellSums.of(contrasts, [h.query for h in held], problem.bounds.group)
+    marginal = CellSums.coarsest(contrasts, [h.query for h in held], problem.bounds.group)
     at, first, sum_of = np.unique(
         marginal.of_cell[problem.cell], return_index=True, return_inverse=True
     )

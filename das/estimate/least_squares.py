@@ -261,7 +261,9 @@ def normal_equations(measured: Sequence[Indexed]) -> tuple[Array | Partitions | 
     if kinds.shape[1] == units > 1:
         kinds = weights
     if kinds.shape[1] == 1 and cells > MANY:
-        partitions = Partitions.of([i for i, _, _ in measured], kinds[:, 0].tolist(), cells)
+        partitions = Partitions.from_indices(
+            [i for i, _, _ in measured], kinds[:, 0].tolist(), cells
+        )
         if partitions is not None:
             return partitions, rhs
     gram = np.zeros((kinds.shape[1], cells, cells))

@@ -86,7 +86,7 @@ class AlikeColumns:
     summed: tuple[int, ...]
 
     @staticmethod
-    def of(contrasts: Contrasts, columns: NDArray[np.bool_]) -> list[AlikeColumns]:
+    def group_columns(contrasts: Contrasts, columns: NDArray[np.bool_]) -> list[AlikeColumns]:
         """Those that are summed along few axes come first."""
         if contrasts.d > MOST:
             return [AlikeColumns(np.arange(len(columns)), columns, ())]
@@ -146,7 +146,7 @@ class LevelMargins:
     exact: Query | None
 
     @staticmethod
-    def of(
+    def for_level(
         name: str,
         schema: Schema,
         source: MeasurementSource,
@@ -180,7 +180,7 @@ class LevelMargins:
         """Estimates and standard errors for any ``units``, from their measurements ``held``, by
         query."""
         told_by = [*self.queries.values(), *([self.exact] if self.exact else [])]
-        contrasts = Contrasts.of(self.schema, told_by)
+        contrasts = Contrasts.for_queries(self.schema, told_by)
         allowed = inhabited(contrasts, self.bounds.some(units))
         each = [np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()]
         variance = np.array(each).reshape(-1, len(units)).T
@@ -189,12 +189,12 @@ class LevelMargins:
         if self.exact is not None:
             answers[_EXACT] = Marginals(self.exact, self._exactly(units))
         value, error = (np.full((len(units), len(columns)), np.nan) for _ in range(2))
-        groups = AlikeColumns.of(contrasts, columns)
+        groups = AlikeColumns.group_columns(contrasts, columns)
         order = np.argsort(pattern, kind="stable")
         ends = np.searchsorted(pattern[order], np.arange(len(first) + 1))
         for names, inside, numbers in self._alike(allowed[first], variance[first]):
             asked = {n: self.queries[n] for n in names}
-            margins = PatternMargins.of(contrasts, asked, self.exact, inside)
+            margins = PatternMargins.for_queries(contrasts, asked, self.exact, inside)
             at = [list(self.queries).index(n) for n in names]
             for some in np.split(numbers, range(_TOGETHER, len(numbers), _TOGETHER)):
                 told = variance[first[some]][:, at]
@@ -252,7 +252,7 @@ class PatternMargins:
     reached: Array
 
     @staticmethod
-    def of(
+    def for_queries(
         contrasts: Contrasts,
         queries: Mapping[str, Query],
         exact: Query | None,

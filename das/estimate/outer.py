@@ -186,7 +186,7 @@ class RefinedFamily(Frozen):
         """The same problem, where its variables share nothing but sums."""
         known, group, parent = self._sums
         e = self.equations
-        return SeparableFamily.of(known, group, parent, e.index, e.weight, e.rhs)
+        return SeparableFamily.if_separable(known, group, parent, e.index, e.weight, e.rhs)
 
     def _estimate(self) -> Solution:
         known, group, parent = self._sums
@@ -370,7 +370,7 @@ class OuterStep(Frozen):
             here = usable[others] & (answer[place] == there)
             np.subtract.at(value.T, place[here], fixed[:, others[here]].T)
             made.add(of, weight, value)
-        shared = SharedOut.of(known, group[free], None if parent is None else parent[free])
+        shared = SharedOut.from_parent(known, group[free], None if parent is None else parent[free])
         pull = made.weak()
         if self.prior is not None:
             above = self.spine.levels[self.spine.index(self.level) - 1]

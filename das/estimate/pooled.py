@@ -81,7 +81,7 @@ class DescendantMeasurements:
     source: Measurements
 
     @staticmethod
-    def of(
+    def below_level(
         source: MeasurementSource,
         spine: Spine,
         bounds: Mapping[str, LevelBounds],
@@ -164,7 +164,7 @@ class PooledSource:
     descendants: Mapping[str, tuple[OnlyDescendants, ...]]
 
     @staticmethod
-    def of(
+    def over_chains(
         source: MeasurementSource,
         spine: Spine,
         bounds: Mapping[str, LevelBounds],

@@ -85,7 +85,7 @@ class Households:
     group: tuple[NDArray[np.intp], ...]
 
     @staticmethod
-    def of(family: Family, queries: Sequence[str]) -> Households | None:
+    def from_family(family: Family, queries: Sequence[str]) -> Households | None:
         """The households of a family. ``None`` if there is nothing to share out among several
         children. The upper bound on a child's persons in households is the same for every housing
         unit. So shares of it are shares of the units (:mod:`das.geography.bounds`)."""
@@ -126,7 +126,7 @@ def add_prior(
     prior: HousingPrior, family: Family, gram: Array | Partitions | Kinds, rhs: Array
 ) -> tuple[Array | Partitions | Kinds, Array]:
     """The normal equations of a family over all its cells, with those of the prior."""
-    lives = Households.of(family, prior.queries)
+    lives = Households.from_family(family, prior.queries)
     if lives is None or isinstance(gram, Partitions):
         return gram, rhs
     own = as_kinds(gram, len(rhs))
@@ -305,7 +305,7 @@ class SharedOut(Frozen):
     part: Floats
 
     @staticmethod
-    def of(known: Ints, group: Ints, parent: Ints | None) -> SharedOut:
+    def from_parent(known: Ints, group: Ints, parent: Ints | None) -> SharedOut:
         """By the counts of the parent ``(variables,)``, or evenly where there is none."""
         of = np.ones(len(group)) if parent is None else parent.astype(float)
         return SharedOut(known, group, of / np.bincount(group, of)[group])

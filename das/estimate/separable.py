@@ -39,7 +39,7 @@ class SeparableFamily(Frozen):
     rhs: Floats
 
     @staticmethod
-    def of(
+    def if_separable(
         known: Ints,
         group: Ints,
         parent: Ints | None,

@@ -201,7 +201,7 @@ def _way(
     queries = {level: {q: schema.query(q) for q in source.queries(level)} for level in bounds}
     everywhere = {d.query: schema.query(d.query) for d in universe.measurements}
     measured = [q for by_name in queries.values() for q in by_name.values()]
-    contrasts = Contrasts.of(schema, [*everywhere.values(), *measured])
+    contrasts = Contrasts.for_queries(schema, [*everywhere.values(), *measured])
     return Gathering(contrasts, Tiers.of_bounds(spine, bounds), source, queries, bounds)
 
 

@@ -68,7 +68,7 @@ class ClusterSums(Closed):
     total_squared: int
 
     @staticmethod
-    def of(total: Ints, size: Ints) -> ClusterSums:
+    def from_clusters(total: Ints, size: Ints) -> ClusterSums:
         """From those of each cluster, ``(clusters,)``."""
         here = size > 0
         s, n = total[here], size[here]
@@ -80,7 +80,9 @@ class ClusterSums(Closed):
         hold the sums of squares.
         """
         if max(_largest(total), _largest(size)) ** 2 * len(total) >= 1 << 63:
-            return tuple(ClusterSums.of(total[:, i], size[:, i]) for i in range(total.shape[1]))
+            return tuple(
+                ClusterSums.from_clusters(total[:, i], size[:, i]) for i in range(total.shape[1])
+            )
         total = np.where(size > 0, total, 0)
         sums = (size > 0, size, total, size * size, total * size, total * total)
         return tuple(

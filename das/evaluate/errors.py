@@ -37,7 +37,7 @@ class Spread(Closed):
     count: NDArray[np.int64]
 
     @staticmethod
-    def of(errors: NDArray[np.int64]) -> Spread:
+    def from_errors(errors: NDArray[np.int64]) -> Spread:
         """Count errors, in any shape."""
         if errors.size == 0:
             return NONE

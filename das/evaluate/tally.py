@@ -65,7 +65,7 @@ class ErrorTally:
         self.lost += np.bincount(size[error <= -true.count], minlength=k)
         self.classes[0] = self.classes[0].merge(rest)
         for i in np.unique(size).tolist():
-            self.classes[i] = self.classes[i].merge(Spread.of(error[size == i]))
+            self.classes[i] = self.classes[i].merge(Spread.from_errors(error[size == i]))
 
     def _sparse(self, values: SparseAnswers, true: SparseAnswers) -> tuple[Ints, Spread, Ints]:
         """As :meth:`_dense`, for values that are nearly all 0."""
@@ -76,7 +76,7 @@ class ErrorTally:
         others[at[found]] = False
         beyond = values.count[others]
         zeros = true.units * true.answers - len(true.at) - len(beyond)
-        rest = Spread.of(beyond).merge(Spread.repeated(0, zeros))
+        rest = Spread.from_errors(beyond).merge(Spread.repeated(0, zeros))
         sums = _whole(values.unit, values.count, true.units) - _whole(
             true.unit, true.count, true.units
         )
@@ -93,7 +93,7 @@ class ErrorTally:
         else:
             every, error = (np.rint(x * self.unit).astype(np.int64) for x in (values, there))
         value = every.ravel()[true.at]
-        rest = Spread.of(every).without(Spread.of(value))
+        rest = Spread.from_errors(every).without(Spread.from_errors(value))
         return error, rest, every.sum(axis=1) + _whole(true.unit, error - value, true.units)
 
     def _cluster(self, home: Ints, true: SparseAnswers, error: Ints, sums: Ints) -> None:

@@ -237,7 +237,7 @@ class Register:
         more = replace(self, lines=n)
         if kind == "spend":
             entry = Entry.from_json(value)
-            if self.given_up(entry.id) or (entry.kind != "run" and self.of(entry.id)):
+            if self.given_up(entry.id) or (entry.kind != "run" and self.entries_of(entry.id)):
                 raise ValueError("the same is entered twice, or was given up")
             pairs = _pairs((entry.population, other) for other in entry.disjoint_from)
             entries = {**self.entries, n: entry}
@@ -268,13 +268,13 @@ class Register:
                 raise ValueError(f"a draw of {stage} has its name twice")
         return found
 
-    def of(self, id: str) -> dict[int, Entry]:
+    def entries_of(self, id: str) -> dict[int, Entry]:
         """The entries of a run, or of what was entered by hand; by their lines."""
         return {n: e for n, e in self.entries.items() if e.id == id}
 
     def paid(self, run: str, stage: str) -> int:
         """How often a run may draw a level."""
-        return max((e.times.get(stage, 1) for e in self.of(run).values()), default=0)
+        return max((e.times.get(stage, 1) for e in self.entries_of(run).values()), default=0)
 
     def given_up(self, run: str) -> bool:
         return any(self.entries[n].id == run for n in self.void)
@@ -295,13 +295,13 @@ class Register:
                 spendings.append(e.spending)
             costs.setdefault(e.population, []).append(number)
 
-        def of(number: int) -> tuple[Fraction, Fraction]:
+        def cost_of(number: int) -> tuple[Fraction, Fraction]:
             one = spendings[number]
             if cap.delta is None:
                 return one.rho, Fraction(0)
             return one.gaussian, one.epsilon
 
-        found = Dearest(alone(costs, of), self.disjoint, additive=cap.delta is None).sets()
+        found = Dearest(alone(costs, cost_of), self.disjoint, additive=cap.delta is None).sets()
         order: list[tuple[Fraction, JointSet | None]] = [
             (cap.bound(s.rho, s.pure), s) for s in found.kept
         ]

@@ -68,7 +68,7 @@ def _entry(source: Path, when: str, options: RegisterOptions, found: Register) -
         kind, id, private = "release", codec.identity(said), spec.run.private
         name, title = spec.run.name, publication_of(release).title
     elif source.suffix == ".json":
-        stated = codec.of(read_json(source), source)
+        stated = codec.document_from_json(read_json(source), source)
         if not isinstance(stated, Account):
             raise UserError(
                 "this statement has no account of what was drawn", where=source,
@@ -86,7 +86,7 @@ def _entry(source: Path, when: str, options: RegisterOptions, found: Register) -
         kind, id, private = "configuration", known.digest, known.run.private
         name, title = known.run.name, loaded.title
     population, others = options.populations(found)
-    cost = PublicationCost.of(given.sources, relation)
+    cost = PublicationCost.from_sources(given.sources, relation)
     return Entry(kind, id, name, title, population, bool(private), when, cost, disjoint_from=others)
 
 
@@ -121,7 +121,7 @@ def void(run: Path) -> Head:
             raise RegisterError("this run is given up already", where=run)
         if link.run in found.begun or LedgerFile(directory.ledger).entries.attempts:
             _stays("it has begun to draw its noise, here or in a copy of this folder", run)
-        if not (mine := found.of(link.run)):
+        if not (mine := found.entries_of(link.run)):
             raise RegisterError(
                 "this run has entered nothing yet", where=run, remedy="nothing to do"
             )

@@ -320,7 +320,7 @@ def check_counted(directory: RunDirectory, path: Path | None = None) -> Head | N
         return None
     file = register.read(path or Path(link.register))
     check_latest(link, file, directory)
-    if not file.register.of(link.run):
+    if not file.register.entries_of(link.run):
         raise RegisterError("this run is not in the register", where=directory.root)
     _check_stands(file.register, link, directory)
     names = file.register.begun.get(link.run, {})
@@ -362,7 +362,7 @@ def _entry(
         link.population,
         spec.run.private,
         now(),
-        PublicationCost.of(sources, relation),
+        PublicationCost.from_sources(sources, relation),
         key,
         {stage: n for stage, n in often.items() if n > 1},
         link.disjoint_from,

@@ -64,7 +64,7 @@ class Head:
         return f"{self.n}:{self.digest}"
 
     @staticmethod
-    def of(text: str) -> Head:
+    def from_text(text: str) -> Head:
         n, colon, digest = text.partition(":")
         if not colon or not n.isdecimal() or int(n) < 1 or len(digest) != 64:
             raise UserError(

@@ -51,7 +51,7 @@ class PublicationCost:
             raise ValueError("it costs nothing")
 
     @staticmethod
-    def of(sources: Iterable[PrivacySource], relation: Relation) -> PublicationCost:
+    def from_sources(sources: Iterable[PrivacySource], relation: Relation) -> PublicationCost:
         """What a relation costs in the sources of a publication. Raises :class:`RegisterError`
         where one states nothing that bounds it."""
         parts: dict[str, Differing] = {}

@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from das.accounting import codec
-from das.accounting import sources as source_list
 from das.accounting.document import NAME, Line, Statement
 from das.accounting.draws import Differing, record
 from das.accounting.guarantee import cost
 from das.accounting.sources import (
     ADDED,
     REPLACED,
+    SOURCES_FORMAT,
     PrivacySource,
     RecordLoss,
     Relation,
     Unit,
+    source_list_from_json,
     unit_of,
 )
 from das.accounting.statement import Terms
@@ -104,11 +105,11 @@ class SourceReader:
         except (ValueError, RecursionError) as error:
             raise SpecError(f"this is no JSON: {error}", where=path, remedy=_FORMATS) from None
         stated = value.get("format") if isinstance(value, dict) else None
-        if stated == source_list.SOURCES_FORMAT:
-            found = source_list.of(value, path)
+        if stated == SOURCES_FORMAT:
+            found = source_list_from_json(value, path)
             return GivenSources(tuple(s.source(self._relations) for s in found.sources), found.says)
         if str(stated).startswith("das-privacy-statement/"):
-            return GivenSources(self._of_statement(codec.of(value, path), path))
+            return GivenSources(self._of_statement(codec.document_from_json(value, path), path))
         raise SpecError(
             f"its format is {stated!r}, which das account does not read",
             where=path,
@@ -164,8 +165,7 @@ class SourceReader:
             raise UserError(
                 "this statement has no account: its noise came from another publisher",
                 where=path,
-                remedy=f"say what that publisher states in a list of sources"
-                f" ({source_list.SOURCES_FORMAT})",
+                remedy=f"say what that publisher states in a list of sources ({SOURCES_FORMAT})",
             )
         universes = [u for u in said.totals if u != "total"]
         title = "a privacy statement without its release"
@@ -205,9 +205,7 @@ class SourceReader:
 
 #: What happens to one record between these neighbors.
 _NEIGHBOURS = {ADDED: Neighbours.UNBOUNDED, REPLACED: Neighbours.BOUNDED}
-_FORMATS = (
-    f"give a privacy.json, or a list of sources with the format {source_list.SOURCES_FORMAT!r}"
-)
+_FORMATS = f"give a privacy.json, or a list of sources with the format {SOURCES_FORMAT!r}"
 #: How a statement of the S-DHC says who its neighbors are.
 _OF_AN_ADDRESS = (
     "Between any data sets with one record of a person added or removed, and the unit record",

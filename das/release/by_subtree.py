@@ -207,7 +207,7 @@ def _told(opened: OpenedRelease, u: Universe) -> tuple[Messages, Messages]:
     if is_informed(opened):
         found = upward_pass(source, tree.spine, bounds, u, to=level)
         return out | named("information", found.below(level).to_arrays()), found.leaves.to_arrays()
-    handed_up = DescendantMeasurements.of(
+    handed_up = DescendantMeasurements.below_level(
         source, tree.spine, bounds, u.schema, level, tree.measured
     )
     return out | named("descendants", handed_up.to_arrays()), {}
@@ -287,7 +287,7 @@ def _estimated(
         handed_up = DescendantMeasurements.gathered(
             [DescendantMeasurements.of_arrays(parted(a, "descendants")) for a in told], units
         )
-        pooled = PooledSource.of(
+        pooled = PooledSource.over_chains(
             source, tree.spine, bounds, u.schema, tree.measured, handed_up=handed_up
         )
         return topdown(pooled, tree.spine, bounds, u, method, pool, progress), None
@@ -439,7 +439,9 @@ def _descended(
         )
         method = known.estimator(method, after.tolerance)
     else:
-        source = PooledSource.of(source, tree.spine, bounds, u.schema, tree.measured, under=level)
+        source = PooledSource.over_chains(
+            source, tree.spine, bounds, u.schema, tree.measured, under=level
+        )
     result = topdown(
         source,
         tree.spine,

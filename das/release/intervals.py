@@ -157,7 +157,7 @@ class Intervals:
             exact = known_queries(
                 self.release.source(self.universe), self.universe.schema, {level: bounds}
             )
-            self._levels[level] = LevelMargins.of(
+            self._levels[level] = LevelMargins.for_level(
                 level, self.universe.schema, self.measured, bounds, exact.get(level)
             )
         return self._levels[level]

@@ -137,7 +137,9 @@ def estimate(
     tree, bounds = release.tree(universe), bounded(release, universe, done or {})
     source = source or release.source(universe)
     if after.method != "full-information" or len(tree.spine) == 1:
-        pooled = PooledSource.of(source, tree.spine, bounds, universe.schema, tree.measured)
+        pooled = PooledSource.over_chains(
+            source, tree.spine, bounds, universe.schema, tree.measured
+        )
         return topdown(
             pooled, tree.spine, bounds, universe, method, pool, progress, housing_prior=housing
         )

@@ -379,7 +379,7 @@ def achieved_precision(
 
 
 def _quick(u: Universe, units: list[int], pairs: tuple[LevelQuery, ...]) -> bool:
-    contrasts = Contrasts.of(
+    contrasts = Contrasts.for_queries(
         u.schema, [u.schema.query(q) for q in dict.fromkeys(q for _, q in pairs)]
     )
     above = sum(units[:-1])

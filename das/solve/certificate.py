@@ -158,7 +158,7 @@ class ExactSums:
     exact: Mask
 
     @staticmethod
-    def of(rows: csr_array, total: Array, exact: Mask) -> ExactSums | None:
+    def from_groups(rows: csr_array, total: Array, exact: Mask) -> ExactSums | None:
         """Of groups as 0/1 ``rows`` ``(groups, cells)``; None where they overlap, or no sum is
         exact."""
         if not exact.any() or (np.asarray(rows.sum(axis=0)) > 1).any():
@@ -186,11 +186,11 @@ class ExactSums:
         here = self.exact & np.isfinite(high)
         most = np.maximum.reduceat(curvature, self.starts, axis=0)
         shift = np.where(here, self.total * most - np.where(here, high, 0.0), 0.0)
-        enough = self._sums(many.of(s)) >= self.total
+        enough = self._sums(many.at(s)) >= self.total
         shift = np.where(enough, np.minimum(shift, 0.0), shift)
         for _ in range(_STEPS):
             at = s + np.repeat(shift, sizes, axis=0)
-            over = np.where(here, self._sums(many.of(at)) - self.total, 0.0)
+            over = np.where(here, self._sums(many.at(at)) - self.total, 0.0)
             if (over <= _EXACT * self.total).all():
                 break
             slope = np.maximum(self._sums(many.slope(at, -np.inf)), 1e-300)

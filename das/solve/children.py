@@ -113,7 +113,7 @@ def children_qps(
     for number in _problem_batches(prepared):
         began = perf_counter()
         some = [prepared[i] for i in number]
-        found = Iteration(ProblemBatch.of(some)).run(tol, max_iterations)
+        found = Iteration(ProblemBatch.from_problems(some)).run(tol, max_iterations)
         seconds = spent + (perf_counter() - began) / len(number)
         for i, p, end in zip(number, some, found, strict=True):
             # The reported status rests on the certificate alone, not on the iteration's own

@@ -96,7 +96,7 @@ class Gap:
     def __init__(self, p: DualProblem) -> None:
         self.p = p
 
-    def of(self, x: Array, y: Array, tol: float = np.inf) -> tuple[float, float]:
+    def at(self, x: Array, y: Array, tol: float = np.inf) -> tuple[float, float]:
         """The relative gap at ``x`` and the largest violation. A gap that is above ``tol`` of
         ``|P|`` is not put against E.
         """
@@ -208,7 +208,7 @@ class NewtonSystem:
         self.slope = slope.ravel()[flat]
         self.product: Callable[[Array], Array]
         if len(flat) <= _FEW * slope.size:
-            some = p.rows.of(self.cell, self.child)
+            some = p.rows.matrix(self.cell, self.child)
             back, each = some.T, self.slope
             self.product = lambda v: back @ (each * (some @ v))
             diagonal = back @ each
@@ -316,19 +316,19 @@ class _Newton:
     def run(self, tol: float, limit: int) -> tuple[Array, float, float, int]:
         spent = 0
         while True:
-            x = self.answer.of(self.s)
+            x = self.answer.at(self.s)
             if self.answer.smoothing <= _LOOK or spent >= limit:
                 found = self._answer(x, tol)
                 if found is not None or spent >= limit:
                     whole = repaired(self.p, x)
-                    return *(found or (whole, *self.gap.of(whole, self.y))), spent
+                    return *(found or (whole, *self.gap.at(whole, self.y))), spent
             spent += self._advance(x, limit - spent)
 
     def _answer(self, x: Array, tol: float) -> tuple[Array, float, float] | None:
         """The variables made feasible, their gap and residual, if these are small enough."""
         for rounds in _ROUNDS:
             x = repaired(self.p, x, rounds)
-            gap, residual = self.gap.of(x, self.y, tol)
+            gap, residual = self.gap.at(x, self.y, tol)
             if gap > tol:
                 return None
             if residual <= FEASIBLE:
@@ -372,7 +372,7 @@ class _Newton:
     def _derivative(self, length: float, z: Array, direction: Array) -> float:
         s = self.s + length * direction
         wanted, _ = self.p.sums_wanted(self.y + length * z, self.centre, self.answer.smoothing)
-        return float(np.vdot(self.answer.of(s), direction) - wanted @ z)
+        return float(np.vdot(self.answer.at(s), direction) - wanted @ z)
 
     def _follow(self, length: float) -> None:
         """Less or more smoothing, and damping, after a step of some length."""

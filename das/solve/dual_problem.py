@@ -46,7 +46,7 @@ class DualProblem:
                 f"rhs {self.children} and {self.cells}"
             )
         self.parent = None if p.parent is None else np.asarray(p.parent, dtype=float)
-        self.parts = Parts.of(p.parts, p.totals, self.children)
+        self.parts = Parts.checked(p.parts, p.totals, self.children)
         groups = sparse_rows(p.groups, self.cells)
         lower, upper = _bounds(p, self.children, groups.shape[0])
         refuse_contradictions(self.parent, groups, lower, upper, p.support, self.parts)
@@ -65,7 +65,7 @@ class DualProblem:
         self._nearby()
         of_rows = self.rows.of_rows
         exact = np.asarray(of_rows(self.exact)[self.measured :], dtype=bool)
-        self.sums = ExactSums.of(groups, of_rows(self.held)[self.measured :], exact)
+        self.sums = ExactSums.from_groups(groups, of_rows(self.held)[self.measured :], exact)
 
     def _able(self, support: Mask | None, groups: csr_array) -> Mask:
         able = np.ones((self.cells, self.children), dtype=bool)

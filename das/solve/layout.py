@@ -49,14 +49,14 @@ class Segments:
         return np.asarray(np.cumsum(self.width) - self.width)
 
     @cached_property
-    def of(self) -> Index:
+    def line(self) -> Index:
         """The line that each value is in."""
         return np.repeat(np.arange(len(self.width)), self.width)
 
     @cached_property
     def problem_of(self) -> Index:
         """The problem that each value is of."""
-        return self.problem[self.of]
+        return self.problem[self.line]
 
     def sums(self, values: Array) -> Array:
         """The sum of each line."""
@@ -127,7 +127,7 @@ class Arrangement:
 
     @cached_property
     def cell_of_variable(self) -> Index:
-        return self.cell_of[self.entries.of]
+        return self.cell_of[self.entries.line]
 
     @cached_property
     def _cells(self) -> Index:
@@ -159,7 +159,7 @@ class Arrangement:
         """The child of each variable, of all children in the order of the blocks."""
         entries = self.entries
         first = np.repeat(np.cumsum(self.children) - self.children, self.cells)
-        return np.arange(len(entries.of)) - (entries.start - first)[entries.of]
+        return np.arange(len(entries.line)) - (entries.start - first)[entries.line]
 
     def some(self, keep: Mask) -> Arrangement:
         """Those of the problems that are kept."""
@@ -285,7 +285,7 @@ class Incidence:
         parts = self.parts.sums(x.sum(axis=0)) if len(self.parts) else np.zeros(0)
         return np.concatenate([held.ravel(), x.sum(axis=1), parts])
 
-    def of(self, cell: Index, child: Index) -> Any:
+    def matrix(self, cell: Index, child: Index) -> Any:
         """The 0/1 matrix of some of the variables and their multipliers, ``(variables, size)``,
         sparse.
         """

@@ -186,7 +186,7 @@ def round_children(
     links = tuple(c if isinstance(c, Link) else Link(np.asarray(c)) for c in chain or ())
     if drains is not None and not links:
         raise ValueError("drains need a chain, whose last link flows into them")
-    joint = Parts.of(parts, totals, len(x))
+    joint = Parts.checked(parts, totals, len(x))
     if drains is not None and len(joint):
         raise ValueError("with drains, totals are those of the drains")
     x = np.asarray(x, dtype=float)

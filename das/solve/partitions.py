@@ -54,7 +54,7 @@ class Partitions:
             )
 
     @staticmethod
-    def of(
+    def from_indices(
         index: Sequence[NDArray[np.intp]], weight: Sequence[float], cells: int
     ) -> Partitions | None:
         """The sum over partitions ``index`` (the number of each cell's answer, ``(cells,)``) of
@@ -263,7 +263,7 @@ class Parts:
     total: NDArray[Any]
 
     @staticmethod
-    def of(part: NDArray[Any] | None, total: NDArray[Any] | None, children: int) -> Parts:
+    def checked(part: NDArray[Any] | None, total: NDArray[Any] | None, children: int) -> Parts:
         """Checked; without ``part``, no child is in any."""
         if (part is None) != (total is None):
             raise ValueError("parts and totals go together")

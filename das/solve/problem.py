@@ -131,7 +131,7 @@ class CheckedQP:
         self.curvature = _curvature(p.gram, self.children)
         self.parent = None if p.parent is None else np.asarray(p.parent, dtype=float)
         self.support = p.support
-        self.parts = Parts.of(p.parts, p.totals, self.children)
+        self.parts = Parts.checked(p.parts, p.totals, self.children)
         rows = _rows(p.groups, self.cells)
         shape = (self.children, len(rows))
         if any(b is not None and np.shape(b) != shape for b in (p.lower, p.upper)):
@@ -235,7 +235,7 @@ class ProblemBatch:
     joint: tuple[Index, Parts] | None
 
     @staticmethod
-    def of(problems: Sequence[CheckedQP]) -> ProblemBatch:
+    def from_problems(problems: Sequence[CheckedQP]) -> ProblemBatch:
         """Of problems of one :func:`sort`."""
         first = problems[0]
         kinds = [p.kinds for p in problems]
@@ -323,7 +323,7 @@ class ProblemBatch:
         if shares is None:
             x += self.to_children(rest / self.layout.children_of_cell)
         else:
-            x += shares(rest[self.layout.cell_of])[self.layout.entries.of]
+            x += shares(rest[self.layout.cell_of])[self.layout.entries.line]
         return x
 
     # --- matrices
@@ -440,14 +440,14 @@ def _maps(
         each = [[of(p, j) for p, _, j in places[a:b]] for a, b in layout.runs]
         return BlockDiagonal([m[0][None] if len(m) == 1 else np.stack(m) for m in each], width)
 
-    def of(name: str) -> BlockDiagonal:
+    def attribute(name: str) -> BlockDiagonal:
         return stacked(lambda p, j: getattr(p.curvature, name)[j])
 
     rows = stacked(lambda p, _: p.rows)
     return (
-        of("gram"),
-        of("inverse"),
-        None if p.curvature.null is None else of("null"),
+        attribute("gram"),
+        attribute("inverse"),
+        None if p.curvature.null is None else attribute("null"),
         rows,
         rows.transposed,
     )

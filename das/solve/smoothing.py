@@ -31,7 +31,7 @@ class PositivePart:
     width: Array
     smoothing: float
 
-    def of(self, s: Array) -> Array:
+    def at(self, s: Array) -> Array:
         """x at the potentials ``s``, ``(cells, children)``; -inf where x must be 0."""
         if not self.smoothing:
             return np.maximum(s, 0.0) / self.curvature
@@ -64,11 +64,11 @@ class PositivePart:
         many = PositivePart(self.curvature[here], self.width[here], self.smoothing)
         high = np.where(np.isfinite(s), s, -np.inf).max(axis=1)
         shift = total * many.curvature.max(axis=1) - high
-        now = many.of(s).sum(axis=1) >= total
+        now = many.at(s).sum(axis=1) >= total
         shift[now] = np.minimum(shift[now], 0.0)
         for _ in range(_STEPS):
             at = s + shift[:, None]
-            over = many.of(at).sum(axis=1) - total
+            over = many.at(at).sum(axis=1) - total
             if (over <= _EXACT * total).all():
                 break
             slope = many.slope(at, -np.inf).sum(axis=1)

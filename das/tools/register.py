@@ -321,7 +321,7 @@ def check(file: Path, runs: tuple[Path, ...], head: str | None, signer: Path | N
     found = files.read(file)
     files.check_caps(found)
     if head is not None:
-        found.check_known(Head.of(head), "--head")
+        found.check_known(Head.from_text(head), "--head")
     for run in runs:
         checking.check_run(file, run)
     signed = files.check_signatures(found, signer)

@@ -33,9 +33,9 @@ def test_against_convolution(
     monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[Fraction, int]]
 ) -> None:
     monkeypatch.setattr("das.accounting.atoms.NODES", 0)
-    truth, whole = Convolution(pairs), Composition.of(pairs)
+    truth, whole = Convolution(pairs), Composition.from_draws(pairs)
     for eps in (*(whole.rho * k / 3 for k in range(8)), Fraction(1, 7), whole.rho + whole.step):
-        atoms = Atoms.of(whole, eps)
+        atoms = Atoms.from_composition(whole, eps)
         assert atoms is not None
         found, exact = atoms.log_delta(eps), mpmath.log(truth.delta(eps))
         assert found.low <= exact <= found.high
@@ -50,7 +50,7 @@ def test_the_two_ways_agree(
     monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[Fraction, int]], eps: int
 ) -> None:
     """And the sum along the line is wide where variances are nearly equal."""
-    assert Atoms.of(Composition.of(pairs), Fraction(eps)) is not None
+    assert Atoms.from_composition(Composition.from_draws(pairs), Fraction(eps)) is not None
     low, high = delta(pairs, eps)
     monkeypatch.setattr("das.accounting.atoms.MOST", 0)
     monkeypatch.setattr("das.accounting.contour.NODES", 30_000)
@@ -66,7 +66,7 @@ def test_rounding_of_a_loss_just_above_epsilon(monkeypatch: pytest.MonkeyPatch) 
     pairs = [(Fraction(1, 100), 1)]
     for above in (Fraction(1, 3 * 10**12), Fraction(1, 7 * 10**13)):
         eps = 150 - above
-        atoms = Atoms.of(Composition.of(pairs), eps)
+        atoms = Atoms.from_composition(Composition.from_draws(pairs), eps)
         assert atoms is not None
         found, exact = atoms.log_delta(eps), mpmath.log(Convolution(pairs).delta(eps))
         assert found.low <= exact <= found.high
@@ -75,7 +75,7 @@ def test_rounding_of_a_loss_just_above_epsilon(monkeypatch: pytest.MonkeyPatch) 
 
 def test_values_left_out_are_in_the_upper_end() -> None:
     pairs = [(Fraction(2), 1), (Fraction(5, 2), 2)]
-    whole, truth = Composition.of(pairs), Convolution(pairs)
+    whole, truth = Composition.from_draws(pairs), Convolution(pairs)
     for r in (2, 3, 5):
         found = Atoms(whole, Fraction(1), saddle(whole, 1.0), [r, r]).log_delta(Fraction(1))
         exact = mpmath.log(truth.delta(Fraction(1)))
@@ -85,9 +85,14 @@ def test_values_left_out_are_in_the_upper_end() -> None:
 
 def test_only_few_draws_off_a_lattice() -> None:
     """On a lattice, of many draws, and for a proof, the sum along the line."""
-    assert Atoms.of(Composition.of([(Fraction(3), 2)]), Fraction(1)) is None
-    assert Atoms.of(Composition.of([*APART, (Fraction(10**6), 1)]), Fraction(1)) is None
-    assert Atoms.of(Composition.of(APART), Fraction(80)) is None  # delta is about 1e-2000
+    assert Atoms.from_composition(Composition.from_draws([(Fraction(3), 2)]), Fraction(1)) is None
+    assert (
+        Atoms.from_composition(Composition.from_draws([*APART, (Fraction(10**6), 1)]), Fraction(1))
+        is None
+    )
+    assert (
+        Atoms.from_composition(Composition.from_draws(APART), Fraction(80)) is None
+    )  # delta is about 1e-2000
     assert not isinstance(
-        PrivacyProfile(Composition.of(APART), certify=True)._contour(Fraction(1)), Atoms
+        PrivacyProfile(Composition.from_draws(APART), certify=True)._contour(Fraction(1)), Atoms
     )

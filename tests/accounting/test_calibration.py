@@ -42,11 +42,11 @@ def test_the_redistricting_plan() -> None:
     plan = load_spec(CONFIG, ["geography.spine=tabulation"]).persons.plan
     by_zcdp = calibrate(plan, "17.14", "1e-10", "zcdp-tight")
     exactly = calibrate(plan, "17.14", "1e-10")
-    rho = float(Composition.of(plan).rho / by_zcdp)
+    rho = float(Composition.from_draws(plan).rho / by_zcdp)
     assert tight(Fraction(rho), Fraction(1, 10**10)) == pytest.approx(17.14, abs=1e-8)
     assert float(exactly / by_zcdp) == pytest.approx(rho / continuous_rho(17.14, 1e-10), rel=1e-4)
     assert 0.93 < exactly / by_zcdp < 0.94
-    low, high = epsilon(Composition.of(plan).scaled(exactly), "1e-10")
+    low, high = epsilon(Composition.from_draws(plan).scaled(exactly), "1e-10")
     assert 17.14 - 1e-9 < low < high <= 17.14
 
 
@@ -69,8 +69,8 @@ def test_the_target_is_met_and_not_with_less(
     for method in ("exact", "zcdp-tight"):
         f = calibrate(pairs, goal, d, method)  # type: ignore[arg-type]
         whole, less = (
-            Composition.of(pairs).scaled(f),
-            Composition.of(pairs).scaled(f * (1 - Fraction(1, 10**8))),
+            Composition.from_draws(pairs).scaled(f),
+            Composition.from_draws(pairs).scaled(f * (1 - Fraction(1, 10**8))),
         )
         if method == "exact":
             assert epsilon(whole, d)[1] <= goal < epsilon(less, d)[0]
@@ -86,7 +86,7 @@ def test_what_is_returned_meets_the_target_whatever_the_search_says(
     root = module._root
     monkeypatch.setattr(module, "_root", lambda *args: root(*args) - 1e-5)
     for method in ("exact", "zcdp-tight"):
-        whole = Composition.of(LEVELS).scaled(calibrate(LEVELS, 3, "1e-10", method))  # type: ignore[arg-type]
+        whole = Composition.from_draws(LEVELS).scaled(calibrate(LEVELS, 3, "1e-10", method))  # type: ignore[arg-type]
         assert (
             epsilon(whole, "1e-10")[1]
             if method == "exact"
@@ -114,9 +114,9 @@ def test_more_noise_is_not_always_more_private() -> None:
         assert low <= exact <= high
     one = [(Fraction(1), 1)]
     f = calibrate(one, 6, "1e-6")
-    assert epsilon(Composition.of(one).scaled(f), "1e-6")[1] <= 6
+    assert epsilon(Composition.from_draws(one).scaled(f), "1e-6")[1] <= 6
     assert (
-        epsilon(Composition.of(one).scaled(Fraction(3, 5)), "1e-6")[1]
+        epsilon(Composition.from_draws(one).scaled(Fraction(3, 5)), "1e-6")[1]
         < 6
         < epsilon([(Fraction(13, 20), 1)], "1e-6")[0]
     )

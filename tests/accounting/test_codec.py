@@ -115,7 +115,7 @@ def test_the_text_gives_the_value_back_and_is_of_the_schema(kind: str) -> None:
     text = codec.text(said)
     value = json.loads(text)
     SCHEMA.validate(value)
-    again = codec.of(value)
+    again = codec.document_from_json(value)
     assert again == said
     assert codec.text(again) == text
     assert next(iter(value)) == "format"
@@ -164,7 +164,7 @@ def altered(value: Any, rng: random.Random) -> Any:
 
 def read(value: Any) -> Document | ReleaseError:
     try:
-        return codec.of(value)
+        return codec.document_from_json(value)
     except ReleaseError as error:
         return error
 
@@ -205,7 +205,7 @@ def test_few_alterations_pass_both() -> None:
 def test_a_version_that_is_not_known(format_: Any, words: list[str]) -> None:
     value = codec.plain(KINDS["gaussian"]) | {"format": format_}
     with pytest.raises(ReleaseError) as caught:
-        codec.of(value, "here")
+        codec.document_from_json(value, "here")
     assert str(caught.value).startswith("here: ")
     for word in words:
         assert word in str(caught.value)
@@ -215,7 +215,7 @@ def test_names_here_are_none_of_the_text() -> None:
     value = codec.plain(KINDS["gaussian"])
     value["totals"] = value.pop("rho")
     with pytest.raises(ReleaseError, match=r"\(rho: Field required\)"):
-        codec.of(value)
+        codec.document_from_json(value)
 
 
 def test_it_cannot_be_changed() -> None:

@@ -42,7 +42,7 @@ def made(monkeypatch: pytest.MonkeyPatch, **changed: object) -> Contour:
     """A contour with some of its choices replaced."""
     for name, value in changed.items():
         monkeypatch.setattr(Contour, name, value)
-    return Contour(Composition.of(PAIRS), EPS)
+    return Contour(Composition.from_draws(PAIRS), EPS)
 
 
 @pytest.mark.parametrize("bounds", [plain, proved])
@@ -90,7 +90,7 @@ def test_dropped_nodes(
 
 def test_no_kernel_is_larger_than_the_bound_of_dropped_nodes_has_it() -> None:
     for pairs in (PAIRS, [(Fraction(1, 3), 2)], [(Fraction(3, 2), 2), (Fraction(5, 2), 1)]):
-        contour = Contour(Composition.of(pairs), EPS)
+        contour = Contour(Composition.from_draws(pairs), EPS)
         most, h = (
             contour.dropped / exp(-contour.tau) * float(contour.period / contour.count),
             contour.composition.step,
@@ -106,7 +106,7 @@ def test_the_tail_beyond_the_last_node(
     """Against the sum of bounds of a thousand recurrences: not less, and not much more."""
     monkeypatch.setattr("das.accounting.contour.MANY", 0)
     monkeypatch.setattr("das.accounting.contour.NODES", 10)
-    contour = Contour(Composition.of([(Fraction(sigma_sq), 1)]), Fraction(2))
+    contour = Contour(Composition.from_draws([(Fraction(sigma_sq), 1)]), Fraction(2))
     (theta,), t = contour.thetas, float(contour.period)
     edge = recurrences * theta.recurrence + theta.sigma_sq * theta.reach(contour.tau)
     contour.last = int(edge * t / (2 * np.pi)) + 1
@@ -127,5 +127,5 @@ def test_the_interval_holds_wherever_the_nodes_end(
     monkeypatch.setattr("das.accounting.contour.MANY", 0)
     for nodes in (10, 300, 3_000):
         monkeypatch.setattr("das.accounting.contour.NODES", nodes)
-        found = PrivacyProfile(Composition.of(PAIRS)).log_delta(EPS)
+        found = PrivacyProfile(Composition.from_draws(PAIRS)).log_delta(EPS)
         assert mpmath.exp(found.low) <= truth.delta(EPS) <= mpmath.exp(found.high)

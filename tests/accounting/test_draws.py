@@ -34,14 +34,19 @@ def events(plan: Plan) -> list[Event]:
 def test_a_plan_a_ledger_and_its_events_are_the_same_draws(neighbours: Neighbours) -> None:
     plan = Plan.from_allocation(Fraction(3), GAUSSIAN, neighbours, SHARES)
     s = neighbours.sensitivity
-    by_hand = Composition.of(
+    by_hand = Composition.from_draws(
         [(s / (2 * Fraction(1)), 3 * s)]
     )  # each of the three draws costs rho = 1
     ledger = Ledger(Fraction(3))
     for e in events(plan):
         ledger.append(e)
-    assert Composition.of(plan) == Composition.of(ledger) == Composition.of(events(plan)) == by_hand
-    assert Composition.of(plan).rho == 3
+    assert (
+        Composition.from_draws(plan)
+        == Composition.from_draws(ledger)
+        == Composition.from_draws(events(plan))
+        == by_hand
+    )
+    assert Composition.from_draws(plan).rho == 3
     assert epsilon(plan, "1e-6") == epsilon(ledger, "1e-6") == epsilon([(HALF * s, 3 * s)], "1e-6")
 
 
@@ -52,15 +57,17 @@ def test_neighbours_matter() -> None:
     assert [d.parameter for d in bounded.measurements] == [
         d.parameter for d in removed.measurements
     ]
-    assert [2 * n for _, n in Composition.of(removed).parts] == [
-        n for _, n in Composition.of(bounded).parts
+    assert [2 * n for _, n in Composition.from_draws(removed).parts] == [
+        n for _, n in Composition.from_draws(bounded).parts
     ]
     assert epsilon(removed, "1e-6")[1] < epsilon(bounded, "1e-6")[0] - 1
 
 
 def test_an_event_that_costs_no_whole_number_of_changes_is_refused() -> None:
     with pytest.raises(ValueError, match="no number of unit changes"):
-        Composition.of([Event("A", "x", GAUSSIAN, Fraction(3), Fraction(1, 5), "persons", 1, 1)])
+        Composition.from_draws(
+            [Event("A", "x", GAUSSIAN, Fraction(3), Fraction(1, 5), "persons", 1, 1)]
+        )
 
 
 def test_geometric_draws_add_up() -> None:
@@ -100,12 +107,12 @@ def test_what_is_no_draws_is_told() -> None:
 
 
 def test_lattice_step() -> None:
-    assert Composition.of([(Fraction(4), 1), (Fraction(6), 1)]).step == Fraction(1, 12)
-    whole = Composition.of([(Fraction(1, 3), 2), (Fraction(2), 1)])
+    assert Composition.from_draws([(Fraction(4), 1), (Fraction(6), 1)]).step == Fraction(1, 12)
+    whole = Composition.from_draws([(Fraction(1, 3), 2), (Fraction(2), 1)])
     assert whole.step == HALF
     assert whole.scaled(Fraction(7, 5)).step == HALF * 5 / 7
     assert whole.rho == Fraction(13, 4)
-    assert whole + whole == Composition.of([(Fraction(1, 3), 4), (Fraction(2), 2)])
+    assert whole + whole == Composition.from_draws([(Fraction(1, 3), 4), (Fraction(2), 2)])
 
 
 def test_worst_pair_is_the_worst_of_all() -> None:

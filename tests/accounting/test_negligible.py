@@ -25,10 +25,10 @@ def extreme(k: int, n: int) -> list[tuple[Fraction, int]]:
 
 def test_the_faint_are_the_least_precise_up_to_a_millionth() -> None:
     parts = [(Fraction(1), 1), (Fraction(10**7), 6), (Fraction(10**7), 3), (Fraction(10**8), 5)]
-    others, negligible = split(Composition.of(parts))
+    others, negligible = split(Composition.from_draws(parts))
     assert others.parts == ((Fraction(1), 1),)
-    assert others + negligible == Composition.of(parts)
-    assert split(Composition.of([*parts, (Fraction(10**7), 2)]))[1].parts == (
+    assert others + negligible == Composition.from_draws(parts)
+    assert split(Composition.from_draws([*parts, (Fraction(10**7), 2)]))[1].parts == (
         (Fraction(1, 10**8), 5),
     )
 
@@ -84,7 +84,7 @@ def test_both_ends_hold_the_oracle(
     certain for nothing: the others alone lie below the truth, and with a hundredth of the distance
     a the upper end does."""
     monkeypatch.setattr("das.accounting.certificate.SHARE", Fraction(1, 50))
-    whole, truth = Composition.of(pairs), Convolution(pairs)
+    whole, truth = Composition.from_draws(pairs), Convolution(pairs)
     others, negligible = split(whole)
     alone, below, near = PrivacyProfile(others), 0, 0
     for eps in (whole.rho * k / 6 for k in range(13)):

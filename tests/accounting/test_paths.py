@@ -118,7 +118,8 @@ def test_a_plan_is_as_good_as_its_worst_places(neighbours: Neighbours) -> None:
     plan = irregular({k: SHARES[k] for k in ("plain", "a state part of one block")}, neighbours)
     moves = list(combinations_with_replacement(plan.paths, neighbours.sensitivity))
     each = [
-        Composition.of([(d.parameter, 1) for path in move for d in plan.on(path)]) for move in moves
+        Composition.from_draws([(d.parameter, 1) for path in move for d in plan.on(path)])
+        for move in moves
     ]
     assert set(compositions(plan)) == set(each)
     assert len(each) == {BOUNDED: 3, UNBOUNDED: 2}[neighbours]
@@ -146,15 +147,15 @@ def test_several_compositions_are_not_taken_for_one() -> None:
     with pytest.raises(
         PrivacyError, match=r"3 pairs of places.*each pair is a composition of its own"
     ):
-        Composition.of(TWO)
+        Composition.from_draws(TWO)
     events = [Event.from_measurement(d, "persons", 1, 1) for d in TWO.measurements]
     for said in (events, TWO.measurements):
         with pytest.raises(PrivacyError, match="two classes of 'State'"):
-            Composition.of(said)
+            Composition.from_draws(said)
     with pytest.raises(PrivacyError, match="two classes of"):
         record(TWO.measurements, BOUNDED)
     with pytest.raises(PrivacyError, match="composed"):
-        Composition.of(
+        Composition.from_draws(
             Plan(
                 BOUNDED, (PlannedMeasurement.priced("A", "total", GEOMETRIC, BOUNDED, Fraction(1)),)
             )

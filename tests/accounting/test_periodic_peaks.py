@@ -46,7 +46,7 @@ def near(composition: Composition, tau: float, period: Fraction, last: int, c: f
 def test_every_node_that_matters_is_found(
     draws: list[tuple[Fraction, int]], tau: float, period: Fraction, c: float, last: int
 ) -> None:
-    whole = Composition.of(draws)
+    whole = Composition.from_draws(draws)
     found, reached = periodic_peaks(whole, tau, 10**9).nodes(period, last)
     assert reached <= last
     assert reached == last or len(found) > 1000  # it was given up after very many alone
@@ -56,7 +56,7 @@ def test_every_node_that_matters_is_found(
 
 def test_they_are_few() -> None:
     """Hardly any node between one recurrence and the next is looked at again."""
-    whole = Composition.of([(Fraction(301, 3), 2), (Fraction(47), 3), (Fraction(13, 2), 5)])
+    whole = Composition.from_draws([(Fraction(301, 3), 2), (Fraction(47), 3), (Fraction(13, 2), 5)])
     period, last = Fraction(31), 10**6
     found, reached = periodic_peaks(whole, 42.0, 10**6).nodes(period, last)
     assert reached == last
@@ -77,16 +77,18 @@ def test_what_was_asked_before_makes_no_difference(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PIECES", 9)
-        one = PeriodicPeaks(Composition.of(draws), 48.0, 3000)
+        one = PeriodicPeaks(Composition.from_draws(draws), 48.0, 3000)
         for period, last in asked:
-            j, reached = PeriodicPeaks(Composition.of(draws), 48.0, 3000).nodes(period, last)
+            j, reached = PeriodicPeaks(Composition.from_draws(draws), 48.0, 3000).nodes(
+                period, last
+            )
             again, where = one.nodes(period, last)
             assert reached == where
             assert j.tolist() == again.tolist()
 
 
 def test_a_search_that_is_given_up_says_how_far_it_got(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Composition.of([(Fraction(301, 3), 2), (Fraction(47), 3)])
+    whole = Composition.from_draws([(Fraction(301, 3), 2), (Fraction(47), 3)])
     period, last = Fraction(31), 10**9
     free, _ = periodic_peaks(whole, 42.0, 10**9).nodes(period, 10**5)
     monkeypatch.setattr(module, "PIECES", 3)
@@ -99,7 +101,7 @@ def test_a_search_that_is_given_up_says_how_far_it_got(monkeypatch: pytest.Monke
 
 
 def test_deltas_share_them() -> None:
-    whole = Composition.of(
+    whole = Composition.from_draws(
         [
             (Fraction(10007, 13), 2),
             (Fraction(4721, 7), 3),

@@ -119,7 +119,7 @@ SMALL = [
 
 @pytest.mark.parametrize("pairs", SMALL)
 def test_against_convolution(pairs: list[tuple[Fraction, int]]) -> None:
-    rho = Composition.of(pairs).rho
+    rho = Composition.from_draws(pairs).rho
     check(pairs, [rho * k / 3 for k in range(8)] + [Fraction(1, 7)])
 
 
@@ -134,7 +134,7 @@ compositions = st.lists(
 @settings(max_examples=25, deadline=None)
 @given(compositions, st.fractions(0, 3, max_denominator=20))
 def test_against_convolution_at_random(pairs: list[tuple[Fraction, int]], share: Fraction) -> None:
-    check(pairs, [share * Composition.of(pairs).rho])
+    check(pairs, [share * Composition.from_draws(pairs).rho])
 
 
 def test_the_two_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_the_two_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [(Fraction(3), 10), (Fraction(7, 2), 10)]
     on = epsilon(pairs, "1e-10")
     monkeypatch.setattr("das.accounting.contour.MANY", 0)
-    assert not Contour(Composition.of(pairs), Fraction(1)).lattice
+    assert not Contour(Composition.from_draws(pairs), Fraction(1)).lattice
     monkeypatch.setattr("das.accounting.contour.NODES", 10_000)
     off = epsilon(pairs, "1e-10")
     assert off[0] <= on[0] <= on[1] <= off[1]
@@ -177,7 +177,7 @@ def test_a_delta_that_is_had_for_nothing() -> None:
 def test_epsilon_on_a_point_of_the_lattice(s: int) -> None:
     """There the loss equal to epsilon adds nothing, from either side."""
     pairs = [(Fraction(3), 2), (Fraction(3, 2), 1)]
-    whole = Composition.of(pairs)
+    whole = Composition.from_draws(pairs)
     at = whole.rho + s * whole.step
     check(pairs, [e for e in (at - Fraction(1, 10**9), at, at + Fraction(1, 10**9)) if e >= 0])
 

@@ -40,7 +40,7 @@ def gaussian(rho: Fraction, stability: int = 1) -> PublicationCost:
 def cost_of(config: str, relation: str) -> PublicationCost:
     chosen = NAMED[relation]
     found = SourceReader([chosen]).specification(load_any(Path(config), ()), config)
-    return PublicationCost.of(found.sources, chosen)
+    return PublicationCost.from_sources(found.sources, chosen)
 
 
 @pytest.mark.parametrize("relation", NAMED)
@@ -52,9 +52,9 @@ def test_the_cost_is_the_most_of_the_joint_account(config: str, relation: str) -
     found = SourceReader([chosen]).specification(spec, config).sources
     if relation == "added-or-removed" and config in ("pl94-2010", "dhc-2020", "1940-pure-dp"):
         with pytest.raises(RegisterError, match="nothing follows"):
-            PublicationCost.of(found, chosen)
+            PublicationCost.from_sources(found, chosen)
         return
-    cost = PublicationCost.of(found, chosen)
+    cost = PublicationCost.from_sources(found, chosen)
     delta = Fraction(1, 10**10)
     (stated,) = joint_account(found, [chosen], delta).relations
     assert cost.rho == max(case.rho for case in stated.cases)
@@ -89,8 +89,8 @@ def test_sources_of_one_name_add_up() -> None:
     (one,) = SourceReader([NAMED["replaced"]]).specification(
         load_any(Path("kazan-reiter"), ()), "x"
     ).sources  # fmt: skip
-    once = PublicationCost.of([one], NAMED["replaced"])
-    assert PublicationCost.of([one, one], NAMED["replaced"]).rho == 2 * once.rho
+    once = PublicationCost.from_sources([one], NAMED["replaced"])
+    assert PublicationCost.from_sources([one, one], NAMED["replaced"]).rho == 2 * once.rho
 
 
 # --- another relation
@@ -132,7 +132,7 @@ def test_the_cost_holds_for_every_pair_of_data_sets(
     differing = record(draws, BOUNDED)
     loss = RecordLoss(sum((Fraction(1, s) for _, s in queries), Fraction(0)), differing)
     source = PrivacySource("p", "", Unit.PERSON, "bounded", loss.rho, {REPLACED: loss}, "")
-    found = PublicationCost.of([source], chosen)
+    found = PublicationCost.from_sources([source], chosen)
     assert found.rho == records**2 * loss.rho >= actual
     if len(queries) == 1 and len(set(queries[0][0])) > 1:
         assert actual == found.rho, "and somebody reaches it"
@@ -155,7 +155,7 @@ def test_two_persons_of_the_sdhc_can_raise_one_answer() -> None:
     changes = ("sdhc.most.persons=1", "sdhc.most.children=1")
     given = load_any(Path("sdhc-2020"), changes)
     added, moved = (
-        PublicationCost.of(SourceReader([r]).specification(given, "s").sources, r)
+        PublicationCost.from_sources(SourceReader([r]).specification(given, "s").sources, r)
         for r in (NAMED["added-or-removed"], NAMED["moved"])
     )
     assert moved.rho == 4 * added.rho

@@ -130,7 +130,7 @@ def test_who_gave_up_has_spent_nothing() -> None:
         register = register.after("spend", entry(name, Fraction(1, 2)).to_json())
     void = register.after("void", {"line": 2, "why": "nothing was drawn"})
     assert (register.spent.cost, void.spent.cost) == (1, Fraction(1, 2))
-    assert list(void.of("p")) == [2]
+    assert list(void.entries_of("p")) == [2]
     for line in (1, 2, 7):  # the opening; a second time; nothing
         with pytest.raises(ValueError, match="gives up"):
             void.after("void", {"line": line, "why": "?"})

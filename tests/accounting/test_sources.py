@@ -30,8 +30,8 @@ from das.accounting.sources import (
     Unit,
     joint_account,
     json_schema,
-    of,
     relations,
+    source_list_from_json,
 )
 from das.accounting.zcdp import tight
 from das.errors import SpecError
@@ -43,7 +43,7 @@ from tests.accounting.test_shifted import by_sum
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "configs" / "accounts" / "census-2020.json").read_text(encoding="utf-8")
-LIST = of(json.loads(TEXT), "census-2020")
+LIST = source_list_from_json(json.loads(TEXT), "census-2020")
 DELTA = Fraction(1, 10**10)
 NAMED = relations()
 #: Of "facts": what one person added or removed costs in each publication, rounded up.
@@ -60,7 +60,7 @@ BY_HAND = {
 
 
 def sources(value: dict[str, Any] | None = None) -> list[PrivacySource]:
-    found = LIST if value is None else of(value, "a test")
+    found = LIST if value is None else source_list_from_json(value, "a test")
     return [s.source(NAMED) for s in found.sources]
 
 
@@ -240,7 +240,7 @@ def test_more_costs_more() -> None:
         assert smaller.pld[0] > a.epsilon.pld[1]
         assert a.epsilon.pld[1] <= a.epsilon.tight * (1 + 1e-8) < a.epsilon.simple
     sums = [
-        case(joint_account([s.source(relations(n)) for s in of(two, "t").sources], relations(n),
+        case(joint_account([s.source(relations(n)) for s in source_list_from_json(two, "t").sources], relations(n),
                            DELTA).relations[3]).rho
         for n in (1, 2, 5)
     ]  # fmt: skip
@@ -337,7 +337,7 @@ def altered(**changes: Any) -> dict[str, Any]:
 )
 def test_what_is_no_list_is_refused_with_its_place(value: dict[str, Any], word: str) -> None:
     with pytest.raises(SpecError) as refused:
-        of(value, "mine.json")
+        source_list_from_json(value, "mine.json")
     assert word in str(refused.value)
     assert str(refused.value).startswith("mine.json: ")
     assert refused.value.exit_code == 2

@@ -58,7 +58,7 @@ def state(  # type: ignore[no-untyped-def]
     out = statement(terms, LedgerEvents(events, lost or {}), outside, "source", private, ["a note"])
     out = out.sealed({"spec.toml": "abc"}, {"das": "0"})
     text = codec.text(out)
-    again = codec.of(json.loads(text))
+    again = codec.document_from_json(json.loads(text))
     assert again == out
     assert codec.text(again) == text
     return codec.plain(out)

@@ -210,7 +210,7 @@ def test_what_is_drawn_is_in_the_ledger_and_costs_the_plan(truth: Counted) -> No
     ]
     assert sum(e.cost for e in noisy.events) == PLAN.cost == Fraction(1, 2)
     assert das.epsilon(noisy.events, "1e-10") == das.epsilon(PLAN, "1e-10")
-    assert Composition.of(noisy.events).rho == Fraction(1, 2)
+    assert Composition.from_draws(noisy.events).rho == Fraction(1, 2)
     assert repr(noisy) == "<Noisy: people, 6 queries, rho = 1/2>"
 
 

@@ -131,7 +131,7 @@ def _numbers(rng: np.random.Generator) -> Case | None:
     units = tuple(int(n) for n in np.cumprod([1, *rng.integers(1, 12, len(levels) - 1)]))
     pairs = _pairs(rng, levels)
     target_set = _goal(rng, levels, pairs, areas=False)
-    model = Homogeneous.of(
+    model = Homogeneous.for_schema(
         PLAIN,
         levels,
         units,

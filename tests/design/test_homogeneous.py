@@ -46,7 +46,7 @@ def model(schema: Schema, known: int, units: tuple[int, ...] = UNITS) -> Homogen
     levels = LEVELS[: len(units)]
     measurements = Choices.alike([(lv, q) for lv in levels for q in MEASURED[schema.name]], "all")
     names = dict.fromkeys((*MEASURED[schema.name], *ASKED[schema.name]))
-    return Homogeneous.of(
+    return Homogeneous.for_schema(
         schema,
         levels,
         units,
@@ -156,7 +156,7 @@ VARIANCES = {
 def test_the_numbers_of_an_independent_computation(known: int) -> None:
     schema = Schema("ab", (Attribute("a", ("0", "1")), Attribute("b", ("0", "1", "2"))))
     pairs = [(lv, q) for lv in LEVELS for q in ("total", "a", "b", "a * b")]
-    m = Homogeneous.of(
+    m = Homogeneous.for_schema(
         schema, LEVELS, CASE[0], Choices.alike(pairs, "all"), [Estimand(*p) for p in pairs], known
     )
     rho = np.array([float(Fraction(r)) for row in CASE[1] for r in row])
@@ -198,7 +198,7 @@ def nation(
     measurements = Choices.alike([(d.level, d.query) for d in plan.plain], "all")
     now = np.array([float(d.cost / plan.cost) for d in plan.plain])
     target_set = TargetSet("least", tuple(AccuracyTarget(Estimand(*w)) for w in wished), keep=keep)
-    m = Homogeneous.of(
+    m = Homogeneous.for_schema(
         spec.persons.schema,
         spec.geography.levels,
         NATION,

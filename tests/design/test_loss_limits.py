@@ -27,7 +27,7 @@ def problem(hold: tuple[tuple[str, str], ...] = ()) -> Problem:
     target_set = TargetSet("best", TARGETS, hold=hold)
     measurements = Choices.alike(PAIRS, "all")
     asked = target_set.estimands(PAIRS)
-    model = Homogeneous.of(PLAIN, ("A", "B"), (1, 7), measurements, asked, -1)
+    model = Homogeneous.for_schema(PLAIN, ("A", "B"), (1, 7), measurements, asked, -1)
     return target_set.problem(model, NOW, NOW)
 
 

@@ -37,7 +37,9 @@ WISHES = (
 
 
 def model(estimands: tuple[Estimand, ...], known: int = 0) -> Homogeneous:
-    return Homogeneous.of(PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), estimands, known)
+    return Homogeneous.for_schema(
+        PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), estimands, known
+    )
 
 
 def chained(estimands: tuple[Estimand, ...]) -> Model:
@@ -372,7 +374,7 @@ def test_a_draw_that_buys_nothing_is_found_and_spent_anew() -> None:
     found = optimise(problem(GOALS["spare"]), 1e-4)
     assert (found.rho[1:] >= NOW[1:] - 1e-12).all()
     assert found.rho[0] < 1e-3
-    everything = Homogeneous.of(
+    everything = Homogeneous.for_schema(
         PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), GOALS["spare"].estimands(PAIRS), -1
     )
     with pytest.raises(SpecError, match="every measurement buys something"):
@@ -380,7 +382,7 @@ def test_a_draw_that_buys_nothing_is_found_and_spent_anew() -> None:
 
 
 def test_one_draw_is_the_best_of_one() -> None:
-    one = Homogeneous.of(
+    one = Homogeneous.for_schema(
         PLAIN, ("A",), (1,), Choices.alike([("A", "detailed")], "all"), [Estimand("A", "age")], -1
     )
     target_set = TargetSet("best", (AccuracyTarget(Estimand("A", "age")),))

@@ -40,7 +40,7 @@ def national() -> Problem:
     target_set = TargetSet("least", tuple(AccuracyTarget(Estimand(*pair)) for pair in every))
     measurements = Choices.alike(tuple(rho), "all")
     asked = target_set.estimands(measurements.pairs)
-    model = Homogeneous.of(persons.schema, LEVELS, UNITS, measurements, asked, 1)
+    model = Homogeneous.for_schema(persons.schema, LEVELS, UNITS, measurements, asked, 1)
     now = np.array(list(rho.values()))
     return target_set.problem(model, now, now)
 

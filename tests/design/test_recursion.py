@@ -186,7 +186,7 @@ def test_a_regular_tree_has_the_closed_form(known: str | None) -> None:
     measurements = choices(tree, [(lv, q) for lv in spine.levels for q in MEASURED["plain"]])
     asked = [Estimand(lv, q) for lv in spine.levels for q in ("age", "total", "detailed")]
     one = trees.of_structures(PLAIN, tree, world.bounds(known), measurements, asked, {})
-    other = Homogeneous.of(
+    other = Homogeneous.for_schema(
         PLAIN, spine.levels, (1, 2, 6, 12), measurements, asked, 1 if known else -1
     )
     p = rng.uniform(0.1, 2, len(measurements.pairs))

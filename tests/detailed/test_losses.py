@@ -63,7 +63,7 @@ def test_noise_for_eight_groups_would_cost_more() -> None:
         for d in p.measurements
         if d.query in (FIRST, "t2")
     ]
-    assert Composition.of(one).rho == said.cost("us") * 9 / 8
+    assert Composition.from_draws(one).rho == said.cost("us") * 9 / 8
     assert epsilon(one, TENTH)[0] > losses.loss(said, ("us",), TENTH).epsilon[1] + 1.5
 
 
@@ -89,7 +89,7 @@ def test_every_mixture_is_among_the_compositions(groups: tuple[int, int]) -> Non
         if n
     ]
     every = losses.compositions(PERSONS, ("us",))
-    assert Composition.of(draws) in every
+    assert Composition.from_draws(draws) in every
     assert len(every) == 4 * 3
     assert {c.rho for c in every} == {PERSONS.cost("us")}
     assert len(losses.compositions(PERSONS, ("us", "us"))) == 7 * 5
@@ -120,7 +120,7 @@ def test_a_level_of_total_only_iterations_alone() -> None:
     only = replace(known, detailed_only=np.ones(len(known), dtype=bool))
     world = alone(GroupLevel("USA", 2), "2", iterations=only)
     (found,) = losses.compositions(world, ("us",))
-    assert found == Composition.of([(Fraction(9, 4), 9)])
+    assert found == Composition.from_draws([(Fraction(9, 4), 9)])
 
 
 def test_where_neither_kind_is_enough_for_nine() -> None:
@@ -136,7 +136,9 @@ def test_where_neither_kind_is_enough_for_nine() -> None:
     (plan,) = world.plans("us")
     (found,) = losses.compositions(world, ("us",))
     draws = ((ONLY, 1), (FIRST, 8), ("t2", 8))
-    assert found == Composition.of([(plan.measurement(query).parameter, n) for query, n in draws])
+    assert found == Composition.from_draws(
+        [(plan.measurement(query).parameter, n) for query, n in draws]
+    )
     assert losses.loss(world, ("us",), TENTH).cost == found.rho == 2
 
 
@@ -197,7 +199,7 @@ def test_two_groups_lose_what_enumeration_says(eps: float) -> None:
     assert low - 2e-3 <= direct <= high + 1e-9  # what lies outside of the enumeration is left out
     assert (
         delta(
-            Composition.of([(plan.measurement(q).parameter, 3) for q in (FIRST, "t2")]),
+            Composition.from_draws([(plan.measurement(q).parameter, 3) for q in (FIRST, "t2")]),
             Fraction(eps),
         )[0]
         > direct + 0.02

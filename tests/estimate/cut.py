@@ -121,7 +121,7 @@ class Tree:
             }
             notes = Noted(known.estimator(method))
         else:
-            source = PooledSource.of(
+            source = PooledSource.over_chains(
                 self.source, self.spine, self.bounds, self.universe.schema, self.measured
             )
         release = topdown(source, *given, notes, housing_prior=housing_prior)
@@ -303,13 +303,15 @@ class Cut:
     def _pooled(self, method: Estimator, notes: list[str]) -> tuple[Walk, list[Walk], Estimates]:
         own, schema, t = Noted(method, notes), self.schema, self.upper_tree
         handed = [
-            DescendantMeasurements.of(s.source, s.spine, s.bounds, schema, self.level, s.measured)
+            DescendantMeasurements.below_level(
+                s.source, s.spine, s.bounds, schema, self.level, s.measured
+            )
             for s in self.subtrees
         ]
         handed_up = DescendantMeasurements.gathered(
             [DescendantMeasurements.of_arrays(filed(e.to_arrays())) for e in handed], self.units
         )
-        source = PooledSource.of(
+        source = PooledSource.over_chains(
             t.source,
             t.spine.truncated(self.level),
             t.bounds,
@@ -319,7 +321,9 @@ class Cut:
         )
         walks: list[Walk] = [
             (
-                PooledSource.of(s.source, s.spine, s.bounds, schema, s.measured, under=self.level),
+                PooledSource.over_chains(
+                    s.source, s.spine, s.bounds, schema, s.measured, under=self.level
+                ),
                 own,
             )
             for s in self.subtrees

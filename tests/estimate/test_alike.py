@@ -62,7 +62,7 @@ def test_what_a_kind_says_is_what_each_of_it_says(seed: int) -> None:
     source = Measurements({**held, ("L2", "detailed"): lost_cells})
     bounds = here.bounds()["L2"].dense()
     queries = {q: PL94.query(q) for q in QUERIES}
-    contrasts = Contrasts.of(PL94, queries.values())
+    contrasts = Contrasts.for_queries(PL94, queries.values())
     found = full.own(source, "L2", contrasts, queries, bounds, 0, units)
     assert len(found.precision) < units / 2
     each = found.rows(np.arange(units))

@@ -72,9 +72,9 @@ def test_what_is_said_of_sums_is_that_of_the_matrix(
     what it is to, and no more.
     """
     rng = np.random.default_rng(len(names) + grouped)
-    contrasts = Contrasts.of(schema, [*queries(schema), *map(schema.query, names)])
+    contrasts = Contrasts.for_queries(schema, [*queries(schema), *map(schema.query, names)])
     group = schema.query("race").index if grouped else np.zeros(schema.cells, dtype=np.intp)
-    marginal = CellSums.of(contrasts, [schema.query(n) for n in names], group)
+    marginal = CellSums.coarsest(contrasts, [schema.query(n) for n in names], group)
     told = {
         (*(int(schema.query(n).index[k]) for n in names), int(group[k]))
         for k in range(schema.cells)
@@ -98,7 +98,7 @@ def test_what_is_said_of_sums_is_that_of_the_matrix(
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_a_margin_is_precise_where_its_cells_have_eight_times_its_variance(schema: Schema) -> None:
     """Cells of variance 1 and a marginal besides, over four powers of ten, in dense matrices."""
-    contrasts = Contrasts.of(schema, queries(schema))
+    contrasts = Contrasts.for_queries(schema, queries(schema))
     race, likely = schema.query("race"), np.full(contrasts.d, schema.cells / contrasts.d)
     possible = contrasts.dense_of(schema.possible).astype(bool)
     q, one = dense(schema, race), np.ones(schema.cells)
@@ -120,7 +120,7 @@ def test_a_margin_is_precise_where_its_cells_have_eight_times_its_variance(schem
 
 def test_what_the_total_says_already_is_not_held() -> None:
     """Of a child with housing alone the dwellings are its total."""
-    contrasts = Contrasts.of(SMALL, queries(SMALL))
+    contrasts = Contrasts.for_queries(SMALL, queries(SMALL))
     support = np.zeros((1, contrasts.d), dtype=bool)
     support[0, :2] = True
     told = contrasts.query(SMALL.query("detailed")) + 100 * contrasts.query(SMALL.query("home"))
@@ -136,7 +136,7 @@ def test_what_the_total_says_already_is_not_held() -> None:
 def test_sums_of_what_is_held_are_not_held_again_and_the_pass_has_its_size() -> None:
     schema = Schema("many", tuple(Attribute.from_levels(n, 6) for n in "abcd"))
     names = ("a", "a * b", "c * d", "detailed")
-    contrasts = Contrasts.of(schema, [schema.query(n) for n in names])
+    contrasts = Contrasts.for_queries(schema, [schema.query(n) for n in names])
     told = {"a": 1e4, "a * b": 1e2, "c * d": 10.0, "detailed": 1.0}
     c = contrasts.inverse(
         sum(w * contrasts.query(schema.query(n)) for n, w in told.items()),

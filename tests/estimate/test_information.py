@@ -94,7 +94,7 @@ def random_operator(contrasts: Contrasts, rng: np.random.Generator) -> Array:
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_a_query_is_its_dense_gram_matrix(schema: Schema) -> None:
-    contrasts = Contrasts.of(schema, queries(schema, *ASKED[schema.name]))
+    contrasts = Contrasts.for_queries(schema, queries(schema, *ASKED[schema.name]))
     for query in queries(schema, *ASKED[schema.name]):
         q = dense(schema, query)
         assert np.allclose(matrix(contrasts, contrasts.query(query)), q.T @ q), query.name
@@ -102,18 +102,22 @@ def test_a_query_is_its_dense_gram_matrix(schema: Schema) -> None:
 
 
 def test_axes_are_dense_where_a_grouping_a_dwelling_or_a_structural_zero_needs_them() -> None:
-    assert Contrasts.of(SMALL, queries(SMALL)).plain == (2,)  # home dwells; home x age has a zero
-    assert Contrasts.of(PLAIN, queries(PLAIN)).plain == (0, 1)
-    assert Contrasts.of(GROUPED, queries(GROUPED)).plain == (1,)  # race is grouped, home dwells
-    assert Contrasts.of(GROUPED, [GROUPED.query("detailed")]).plain == (0, 1)
-    contrasts = Contrasts.of(PL94, [PL94.query("detailed")])
+    assert Contrasts.for_queries(SMALL, queries(SMALL)).plain == (
+        2,
+    )  # home dwells; home x age has a zero
+    assert Contrasts.for_queries(PLAIN, queries(PLAIN)).plain == (0, 1)
+    assert Contrasts.for_queries(GROUPED, queries(GROUPED)).plain == (
+        1,
+    )  # race is grouped, home dwells
+    assert Contrasts.for_queries(GROUPED, [GROUPED.query("detailed")]).plain == (0, 1)
+    contrasts = Contrasts.for_queries(PL94, [PL94.query("detailed")])
     assert (contrasts.d, contrasts.sizes) == (16, (2, 63))
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_apply_and_on_cells_are_those_of_the_matrix(schema: Schema) -> None:
     rng = np.random.default_rng(1)
-    contrasts = Contrasts.of(schema, queries(schema))
+    contrasts = Contrasts.for_queries(schema, queries(schema))
     operator = random_operator(contrasts, rng)
     x = rng.normal(size=(3, schema.cells))
     whole = matrix(contrasts, operator)
@@ -132,7 +136,7 @@ def test_apply_and_on_cells_are_those_of_the_matrix(schema: Schema) -> None:
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_the_inverse_is_that_of_the_matrix_on_the_support(schema: Schema) -> None:
     rng = np.random.default_rng(2)
-    contrasts = Contrasts.of(schema, queries(schema))
+    contrasts = Contrasts.for_queries(schema, queries(schema))
     operator = random_operator(contrasts, rng)
     for support in (
         np.ones(contrasts.d, dtype=bool),

@@ -35,7 +35,7 @@ def asked(
     method: Estimator = passes(w.spine, PASSES)
     if informed:
         method = upward_pass(source, w.spine, bounds, w.universe()).estimator(method)
-    read = source if informed else PooledSource.of(source, w.spine, bounds, w.schema)
+    read = source if informed else PooledSource.over_chains(source, w.spine, bounds, w.schema)
     out = []
     for above, level in zip(w.spine.levels[:-1], w.spine.levels[1:], strict=True):
         starts = w.spine.children(level)

@@ -149,7 +149,7 @@ def test_it_is_dense_generalised_least_squares(
     columns = some_columns(schema, rng)
     undetermined = 0
     for name in world.spine.levels:
-        level = LevelMargins.of(name, schema, memory(held), bounds[name], partition)
+        level = LevelMargins.for_level(name, schema, memory(held), bounds[name], partition)
         assert tuple(level.queries) == names
         n = world.spine.units(name)
         value, error = level.read(memory(held), columns, 0, n)
@@ -172,7 +172,7 @@ def test_what_is_known_exactly_comes_out_exactly() -> None:
     bounds, partition = known(world, "sex * home")
     held = measured(world, ("detailed",), rng)
     for name in world.spine.levels:
-        level = LevelMargins.of(name, GROUPED, memory(held), bounds[name], partition)
+        level = LevelMargins.for_level(name, GROUPED, memory(held), bounds[name], partition)
         for query in map(GROUPED.query, ("total", "sex", "home", "sex * home")):
             columns = dense(GROUPED, query).astype(bool)
             value, margin = margins_of_error.whole(
@@ -192,7 +192,7 @@ def test_variances_twenty_powers_of_ten_apart_lose_neither_answers_nor_digits() 
         ("L0", q): (world.truth["L0"].answer(PLAIN.query(q)), np.array([v]))
         for q, v in variance.items()
     }
-    level = LevelMargins.of("L0", PLAIN, memory(held), world.bounds()["L0"])
+    level = LevelMargins.for_level("L0", PLAIN, memory(held), world.bounds()["L0"])
     _, error = level.read(memory(held), np.eye(PLAIN.cells, dtype=bool), 0, 1)
     assert np.isfinite(error).all()
     assert (error > 1e8).all()  # six cells; the margins leave two of them free
@@ -210,7 +210,7 @@ def test_of_a_very_large_schema_each_column_has_its_best_measurement(
         ("L0", q): (world.truth["L0"].answer(GROUPED.query(q)), np.array([v]))
         for q, v in {"total": 9.0, "race * sex": 4.0, "sex": 5.0}.items()
     }
-    level = LevelMargins.of("L0", GROUPED, memory(held), world.bounds()["L0"])
+    level = LevelMargins.for_level("L0", GROUPED, memory(held), world.bounds()["L0"])
     for query, variance in {"total": 9.0, "sex": 5.0, "white": None, "race": 8.0}.items():
         wanted = GROUPED.query(query)
         value, error = level.read(memory(held), dense(GROUPED, wanted).astype(bool), 0, 1)
@@ -261,7 +261,7 @@ def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(
     bounds = LevelBounds(
         SMALL.level_of("home"), Limits.from_bounds(free, free + 10**6), None, SMALL.possible
     )
-    level = LevelMargins.of("L", SMALL, memory(held), bounds)
+    level = LevelMargins.for_level("L", SMALL, memory(held), bounds)
     columns = np.vstack(
         [dense(SMALL, SMALL.query(q)) for q in ("total", "age", "home * race", "race")]
     ).astype(bool)

@@ -92,7 +92,7 @@ def people(seed: int, size: int = 900) -> tuple[Histogram, NDArray[np.bool_]]:
 def fixed_counts(truth: Histogram, able: NDArray[np.bool_] | None) -> FixedCounts:
     counts = truth.sparse(SCHEMA.query(FIXED_QUERY))
     answers = SCHEMA.query(FIXED_QUERY).answers
-    return FixedCounts.of(
+    return FixedCounts.from_histogram(
         SCHEMA,
         FIXED_QUERY,
         Histogram.from_triplets(
@@ -409,7 +409,7 @@ def test_who_has_no_facility_may_be_in_any_of_the_class() -> None:
 def test_what_cannot_be_tied() -> None:
     truth, able = people(16)
     with pytest.raises(InputError, match="are not those of"):
-        FixedCounts.of(SCHEMA, FIXED_QUERY, truth, TREE)
+        FixedCounts.from_histogram(SCHEMA, FIXED_QUERY, truth, TREE)
     with pytest.raises(InputError, match="an array"):
         fixed_counts(truth, able[:, :4])
     none = Schema.from_attributes(
@@ -438,7 +438,7 @@ def test_what_cannot_be_tied() -> None:
             TREE,
             none,
             (OuterPass(("detailed",), ("detailed",)),),
-            FixedCounts.of(none, "place", counts, TREE),
+            FixedCounts.from_histogram(none, "place", counts, TREE),
         )
 
 

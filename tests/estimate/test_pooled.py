@@ -151,7 +151,7 @@ def test_the_top_of_a_chain_says_all_that_its_chain_was_asked(
     w = world(seed, random_spine(rng, 4, 2))
     bounds = w.bounds(total_level) if bounded else free(w, total_level)
     held = measured(w, rng)
-    source = PooledSource.of(memory(held), w.spine, bounds, SMALL)
+    source = PooledSource.over_chains(memory(held), w.spine, bounds, SMALL)
     for units in heads(w.spine, bounds):
         gram, rhs = stacked(held, units)
         level, unit = units[0]
@@ -166,7 +166,7 @@ def test_the_top_of_a_chain_says_all_that_its_chain_was_asked(
 def test_a_unit_of_no_chain_is_read_as_it_was_measured() -> None:
     w = world(1, TREE)
     held = measured(w, np.random.default_rng(1), lost=0.0)
-    source = PooledSource.of(memory(held), TREE, free(w), SMALL)
+    source = PooledSource.over_chains(memory(held), TREE, free(w), SMALL)
     apart = {"L2": [1], "L3": [1, 2], "L4": [1, 2]}
     for level, units in apart.items():
         for unit in units:
@@ -182,7 +182,7 @@ def test_queries_of_one_level_of_a_chain_are_inherited() -> None:
     """L2 was asked home and detailed, its only child race and detailed: of the race of a unit with
     two children nothing is known."""
     w = world(2, TREE)
-    source = PooledSource.of(
+    source = PooledSource.over_chains(
         memory(measured(w, np.random.default_rng(2), lost=0.0)), TREE, free(w), SMALL
     )
     assert isinstance(source, PooledSource)
@@ -201,7 +201,9 @@ def test_a_part_says_the_same_and_carries_no_more_than_it_reads(
     spine = tree([0] * 6, list(range(6)), [0, 1, 2, 3, 4, 4, 5])
     w = world(3, spine)
     monkeypatch.setattr(Spine.batches, "__defaults__", (45,))
-    source = PooledSource.of(memory(measured(w, np.random.default_rng(3))), spine, free(w), SMALL)
+    source = PooledSource.over_chains(
+        memory(measured(w, np.random.default_rng(3))), spine, free(w), SMALL
+    )
     assert isinstance(source, PooledSource)
     assert [h.descendant.tolist() for h in source.descendants["L1"] if h.level == "L3"] == [
         [0, 1],
@@ -245,7 +247,7 @@ def test_of_siblings_that_may_hold_nobody_none_is_in_the_way() -> None:
 def _descendants(
     source: MeasurementSource, spine: Spine, bounds: Mapping[str, LevelBounds], level: str
 ) -> tuple:
-    found = PooledSource.of(source, spine, bounds, SMALL)
+    found = PooledSource.over_chains(source, spine, bounds, SMALL)
     return found.descendants.get(level, ()) if isinstance(found, PooledSource) else ()
 
 
@@ -266,12 +268,12 @@ def test_on_a_spine_that_bypasses_only_children_nothing_changes() -> None:
     w = world(5, TREE)
     bypassed = MeasuredSpine.bypassed(TREE, np.arange(4))
     source = Unread()
-    assert PooledSource.of(source, TREE, free(w), SMALL, bypassed.measured) is source
-    assert PooledSource.of(source, TREE, free(w), SMALL) is not source
+    assert PooledSource.over_chains(source, TREE, free(w), SMALL, bypassed.measured) is source
+    assert PooledSource.over_chains(source, TREE, free(w), SMALL) is not source
     held = measured(w, np.random.default_rng(5), lost=0.0)
     for (level, _), (values, variance) in held.items():
         values[~bypassed.measured(level)], variance[~bypassed.measured(level)] = 0, np.inf
-    pooled = PooledSource.of(memory(held), TREE, free(w), SMALL)
+    pooled = PooledSource.over_chains(memory(held), TREE, free(w), SMALL)
     for (level, name), (values, variance) in held.items():
         m = pooled.read(level, name, 0, len(values))
         assert m.values.dtype == np.int64
@@ -309,7 +311,7 @@ def test_a_family_with_an_only_childs_parent_in_it_is_its_least_squares() -> Non
         }
     )
     passes = Passes({"L1": (("total", "detailed"),), "L2": (("home", "detailed"),)}, accuracy=1e-9)
-    found = family(PooledSource.of(source, spine, free(w), SMALL), w, "L1")
+    found = family(PooledSource.over_chains(source, spine, free(w), SMALL), w, "L1")
     assert found.inherited == ("home",)
     x = estimated([found], passes)[0].x
     cell = found.cell
@@ -338,7 +340,7 @@ def test_a_total_that_the_only_child_has_first_the_root_has_first() -> None:
         noise = np.rint(rng.normal(0, 20, (1, SMALL.cells))).astype(np.int64)
         held[level, "detailed"] = w.truth[level].dense() + noise, np.array([400.0])
     held["L1", "total"] = np.array([[true]]), np.array([900.0])
-    root = family(PooledSource.of(memory(held), spine, free(w), SMALL), w, "L0")
+    root = family(PooledSource.over_chains(memory(held), spine, free(w), SMALL), w, "L0")
     assert root.inherited == ("total",)
     one, both = (("detailed",),), (("total",), ("detailed",))
     first = estimated([root], Passes({"L0": one, "L1": both}))[0].x.sum()
@@ -362,7 +364,9 @@ def test_a_level_that_is_not_measured_is_estimated_by_its_only_child() -> None:
     passes = Passes(dict.fromkeys(("L1", "L2"), (("detailed",),)))
     with pytest.raises(InputError, match="no query to estimate it by"):
         w.descend(source, free(w), passes)
-    release, *_ = w.descend(PooledSource.of(source, spine, free(w), SMALL), free(w), passes)
+    release, *_ = w.descend(
+        PooledSource.over_chains(source, spine, free(w), SMALL), free(w), passes
+    )
     assert release.histograms["L0"].same_as(w.truth["L0"])
 
 
@@ -407,7 +411,10 @@ def test_it_ends_in_a_release_on_any_tree(seed: int, total_level: str | None, ch
         level: ((names[0],), names[1:]) for level, names in zip(w.spine.levels, ASKED, strict=True)
     }
     release, estimation, _ = w.descend(
-        PooledSource.of(memory(held), w.spine, bounds, SMALL), bounds, Passes(passes), chain=chain
+        PooledSource.over_chains(memory(held), w.spine, bounds, SMALL),
+        bounds,
+        Passes(passes),
+        chain=chain,
     )
     assert estimation.worst_residual <= 1e-3 or estimation.inaccurate
     for units in heads(w.spine, bounds):
@@ -423,7 +430,7 @@ def test_an_only_child_that_is_known_well_decides() -> None:
     variance = {"L0": 900.0, "L1": 1e-6}
     source = w.measured(rng, ["total", "detailed"], lambda level, _: variance.get(level, 25.0))
     passes = [["total"], ["detailed"]]
-    pooled, *_ = w.descend(PooledSource.of(source, TREE, free(w), SMALL), free(w), passes)
+    pooled, *_ = w.descend(PooledSource.over_chains(source, TREE, free(w), SMALL), free(w), passes)
     assert pooled.histograms["L1"].same_as(w.truth["L1"])
     alone, *_ = w.descend(source, free(w), passes)
     assert np.abs(alone.histograms["L1"].dense() - w.truth["L1"].dense()).max() > 3
@@ -440,7 +447,7 @@ def test_a_run_of_one_state_is_estimated_by_what_was_asked_of_nation_and_state(
     )
     universe = opened.after.universes[0]
     source, tree_ = opened.source(universe), opened.tree(universe)
-    pooled = PooledSource.of(
+    pooled = PooledSource.over_chains(
         source, tree_.spine, opened.bounds(universe), universe.schema, tree_.measured
     )
     assert isinstance(pooled, PooledSource)

@@ -39,7 +39,7 @@ def family(seed: int, children: int = 6, groups: int = 5) -> dict[str, Any]:
 
 def test_it_is_the_optimum_of_the_general_solver() -> None:
     given = {n: family(n) for n in range(6)}
-    found = solutions({n: SeparableFamily.of(**f) for n, f in given.items()}, TOLERANCE)
+    found = solutions({n: SeparableFamily.if_separable(**f) for n, f in given.items()}, TOLERANCE)
     assert sorted(found) == list(given)
     for n, f in given.items():
         sums = f["known"].astype(float)
@@ -60,7 +60,7 @@ def test_it_is_the_optimum_of_the_general_solver() -> None:
 
 
 def test_no_answer_depends_on_the_other_families() -> None:
-    every = {n: SeparableFamily.of(**family(n)) for n in range(4)}
+    every = {n: SeparableFamily.if_separable(**family(n)) for n in range(4)}
     whole = solutions(every, TOLERANCE)
     for n, one in every.items():
         assert np.array_equal(solutions({n: one}, TOLERANCE)[n].x, whole[n].x)
@@ -76,4 +76,4 @@ def test_no_answer_depends_on_the_other_families() -> None:
     ],
 )
 def test_anything_else_is_left_to_the_general_solver(change: dict[str, Any]) -> None:
-    assert SeparableFamily.of(**(family(1) | change)) is None
+    assert SeparableFamily.if_separable(**(family(1) | change)) is None

@@ -34,7 +34,7 @@ def adults(shares: bool | SharesPrior) -> RefinedEstimates:
     """Three blocks of ten adults, six of thirty of whom are old; noisy answers put the old ones
     into the first block."""
     true = np.array([[0, 8, 2]] * 3)
-    fixed = FixedCounts.of(
+    fixed = FixedCounts.from_histogram(
         AGES,
         "adult",
         Histogram.from_triplets(3, 2, np.arange(3), np.ones(3, int), np.full(3, 10)),
@@ -92,7 +92,7 @@ def test_the_spread_is_found_again(together: int) -> None:
         share = rng.dirichlet(np.ones(cells))
         count = together * rng.multinomial(rng.integers(20, 60), share, size=children)
         parent, keep = count.sum(axis=0), count.sum(axis=0) > 0
-        shared = SharedOut.of(
+        shared = SharedOut.from_parent(
             count.sum(axis=1, keepdims=True), np.zeros(keep.sum(), dtype=int), parent[keep]
         )
         answers = count[:, keep] + rng.normal(0, sigma, (children, keep.sum()))

@@ -357,7 +357,7 @@ errors = st.lists(st.one_of(st.integers(-5, 5), st.integers(-(10**9), 10**9)), m
 
 @given(errors, errors)
 def test_spreads_add_and_subtract(a, b):
-    x, y, both = (Spread.of(np.array(e, dtype=np.int64)) for e in (a, b, a + b))
+    x, y, both = (Spread.from_errors(np.array(e, dtype=np.int64)) for e in (a, b, a + b))
     for one, other in ((x.merge(y), both), (both.without(y), x)):
         assert np.array_equal(one.value, other.value)
         assert np.array_equal(one.count, other.count)
@@ -369,11 +369,11 @@ def test_spreads_add_and_subtract(a, b):
 @given(errors.filter(len), st.lists(st.fractions(Fraction(1, 100), 1), max_size=3))
 def test_quantiles_are_the_smallest_errors_that_cover(e, ps):
     size = sorted(abs(x) for x in e)
-    assert Spread.of(np.array(e, dtype=np.int64)).quantiles(ps) == [
+    assert Spread.from_errors(np.array(e, dtype=np.int64)).quantiles(ps) == [
         next(x for x in size if Fraction(sum(y <= x for y in size), len(size)) >= p) for p in ps
     ]
 
 
 def test_no_errors():
     assert NONE.n == 0
-    assert Spread.of(np.zeros((0, 3), dtype=np.int64)).n == 0
+    assert Spread.from_errors(np.zeros((0, 3), dtype=np.int64)).n == 0

@@ -18,7 +18,7 @@ from das.model.histogram import SparseAnswers
 def interval(total, size) -> ClusteredInterval | None:
     """Of whole numbers of errors; sums of errors to a thousand-millionth."""
     part = 10**9
-    return ClusterSums.of(
+    return ClusterSums.from_clusters(
         np.rint(np.asarray(total) * part).astype(np.int64), size.astype(np.int64)
     ).interval(part)
 
@@ -94,14 +94,14 @@ def test_sums_over_clusters_are_exact_and_add_up(clusters, cut):
     """Against fractions of the residuals themselves; in two parts as in one."""
     total, size = np.array(clusters, dtype=np.int64).T
     total = np.where(size > 0, total, 0)
-    parts = [ClusterSums.of(total[s], size[s]) for s in (slice(cut), slice(cut, None))]
-    whole = ClusterSums.of(total, size)
+    parts = [ClusterSums.from_clusters(total[s], size[s]) for s in (slice(cut), slice(cut, None))]
+    whole = ClusterSums.from_clusters(total, size)
     columns = (
         np.array(clusters, dtype=np.int64)[:, ::-1],
         np.column_stack([np.ones_like(size), size]),
     )
     assert ClusterSums.of_each(*columns) == (
-        ClusterSums.of(columns[0][:, 0], columns[1][:, 0]),
+        ClusterSums.from_clusters(columns[0][:, 0], columns[1][:, 0]),
         whole,
     )
     assert ClusterSums.merged(parts) == ClusterSums.merged(parts[::-1]) == whole

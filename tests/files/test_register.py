@@ -57,7 +57,7 @@ def test_what_is_entered_is_there(three: Path) -> None:
     found = register.read(three)
     assert ids(three) == ["0", "1", "2"]
     assert found.register.spent.cost == 3 * COST
-    assert found.head == Head.of(str(found.head))
+    assert found.head == Head.from_text(str(found.head))
     with pytest.raises(UserError, match="is there already"):
         opened(three.parent)
     with pytest.raises(RegisterError, match="no such register"):

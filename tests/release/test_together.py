@@ -180,7 +180,7 @@ def test_estimates_are_those_of_dense_least_squares(opened: OpenedRelease) -> No
     covariance = np.linalg.inv(x.T @ (w[:, None] * x))
     columns = PL94.query("votingage * hispanic").index == np.arange(4)[:, None]
     bounds = opened.bounds(u)["County"]
-    level = LevelMargins.of("County", PL94, opened.source(u), bounds)
+    level = LevelMargins.for_level("County", PL94, opened.source(u), bounds)
     value, error = level.read(opened.source(u), columns, 0, 1)
     np.testing.assert_allclose(value[0], covariance @ (x.T @ (w * y)))
     np.testing.assert_allclose(error[0], np.sqrt(np.diag(covariance)))

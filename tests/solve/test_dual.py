@@ -247,7 +247,7 @@ def test_the_certificate_is_what_the_multipliers_say_densely() -> None:
     d = np.broadcast_to(problem.curvature, s.shape)
     free = np.where(problem.able, np.maximum(s, 0) / d, 0.0)
     dual = 0.5 * (d * free**2).sum() + 0.5 * (problem.inverse * y**2).sum() - problem.held @ y
-    gap, residual = Gap(problem).of(x, y)
+    gap, residual = Gap(problem).at(x, y)
     above = p.value(x.T) + dual
     slack = residual * np.abs(rows.of_rows(y)[measured:]).sum()
     natural = max(1.0, min(abs(p.value(x.T)), p.value(x.T) + p.misfit()))
@@ -416,15 +416,15 @@ def test_exact_sums_hold_after_their_shift(smoothing: float) -> None:
     rows = csr_array((np.arange(4)[:, None] == partition(rng, 12)[None, :] % 3).astype(float))
     total = rng.integers(1, 9, (4, 5)).astype(float)
     exact = rng.random((4, 5)) < 0.8
-    sums = ExactSums.of(rows, total, exact)
+    sums = ExactSums.from_groups(rows, total, exact)
     assert sums is not None
     s = rng.normal(0, 4, (12, 5))
     s[rows[[0]].toarray()[0] > 0, 0] = -np.inf  # a child that can have nobody there
     answer = PositivePart(np.full((12, 1), 0.3), np.ones((12, 1)), smoothing)
     shift = sums.level(answer, s)
-    found = rows @ answer.of(s + rows.T @ shift)
+    found = rows @ answer.at(s + rows.T @ shift)
     there = exact & (rows @ np.isfinite(s) > 0)
     np.testing.assert_allclose(found[there], total[there], rtol=1e-7)
     assert there.any()
     assert not shift[~there].any()
-    assert ExactSums.of(csr_array(np.ones((2, 12))), total[:2], exact[:2]) is None
+    assert ExactSums.from_groups(csr_array(np.ones((2, 12))), total[:2], exact[:2]) is None

@@ -38,7 +38,7 @@ def gram(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Par
     """With either factorisation of the small matrix."""
     if request.param == "sparse":
         monkeypatch.setattr(module, "_DENSE", 0)
-    found = Partitions.of(INDEX, WEIGHT, CELLS)
+    found = Partitions.from_indices(INDEX, WEIGHT, CELLS)
     assert found is not None
     return found
 
@@ -81,7 +81,7 @@ def test_the_program_has_the_same_answer(gram: Partitions, coupled: bool) -> Non
 def test_an_iteration_makes_no_sparse_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """To multiply from the left, scipy transposes: that took over a quarter of the time of large
     schemas. Now transposes follow the factorings, which become rare, and not the iterations."""
-    gram, calls = Partitions.of(INDEX, WEIGHT, CELLS), 0
+    gram, calls = Partitions.from_indices(INDEX, WEIGHT, CELLS), 0
     assert gram is not None
     for kind in (csr_array, csc_array):
 
@@ -100,8 +100,8 @@ def test_an_iteration_makes_no_sparse_matrix(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_a_query_that_tells_all_cells_apart_there_are_none() -> None:
-    assert Partitions.of(INDEX[1:], WEIGHT[1:], CELLS) is None
-    assert Partitions.of(INDEX, (0.0, *WEIGHT[1:]), CELLS) is None
+    assert Partitions.from_indices(INDEX[1:], WEIGHT[1:], CELLS) is None
+    assert Partitions.from_indices(INDEX, (0.0, *WEIGHT[1:]), CELLS) is None
     with pytest.raises(ValueError, match="positive"):
         Partitions(0.0, csr_array((0, CELLS)), np.zeros(0))
 

@@ -172,7 +172,7 @@ def test_one_without_a_number_harms_no_other_either() -> None:
 def test_partitions_are_in_company_too() -> None:
     rng = np.random.default_rng(3)
     index = (np.arange(30), rng.integers(0, 4, 30))
-    gram = Partitions.of(index, (0.5, 2.0), 30)
+    gram = Partitions.from_indices(index, (0.5, 2.0), 30)
     assert gram is not None
     p = ChildrenQP(gram, rng.normal(2, 3, (4, 30)), np.full(30, 5.0))
     other = given_to_us(random_problem(rng, 4, 6))

@@ -36,7 +36,7 @@ def units() -> tuple[OuterProblem, Any]:
     fixed = truth.answer(of.schema.query("unit_class"))
     unit, cell = np.nonzero(fixed)
     lowest = Histogram.from_triplets(*fixed.shape, unit, cell, fixed[unit, cell])
-    ties = FixedCounts.of(of.schema, "unit_class", lowest, spine)
+    ties = FixedCounts.from_histogram(of.schema, "unit_class", lowest, spine)
     plan, tree = of.plan(), MeasuredSpine.from_published(spine)
 
     def source() -> RecordingSource:
@@ -58,7 +58,7 @@ def test_beyond_the_wall_it_is_estimated_as_here() -> None:
     said, found = problem.estimated(here), Oracle().estimated(problem, there)
     assert found == said
     for level in problem.levels:
-        for a, b in zip(here.of(level), there.of(level), strict=True):
+        for a, b in zip(here.recorded(level), there.recorded(level), strict=True):
             assert (a.query, a.at.tolist(), a.values.tolist()) == (
                 b.query,
                 b.at.tolist(),
@@ -121,7 +121,7 @@ def test_a_question_outside_of_the_part_is_refused_before_anything_is_drawn(
     asked = Question(
         question.number, question.level, question.query.replace("QUERY", query), question.at
     )
-    own = AnsweredPart(PartOutline.of(source, problem.spine, problem.levels), source)
+    own = AnsweredPart(PartOutline.from_source(source, problem.spine, problem.levels), source)
     with pytest.raises(UserError, match="which this part of the run does not measure"):
         Oracle()._done(asked, own)  # type: ignore[arg-type]
     assert not [m for level in problem.levels for m in source.recorded(level) if len(m.at)]

@@ -99,7 +99,7 @@ def topdown(
             own = from_below.estimator(own)
             source = noisy.source
         else:
-            source = PooledSource.of(noisy.source, spine, here, noisy.schema)
+            source = PooledSource.over_chains(noisy.source, spine, here, noisy.schema)
         release = descent.topdown(
             source, spine, here, universe, own, pool, shown, housing_prior=prior != "none"
         )

@@ -46,7 +46,7 @@ class Directions:
     weight: Array
 
     @staticmethod
-    def of(contrasts: Contrasts, columns: NDArray[np.bool_]) -> Directions:
+    def for_columns(contrasts: Contrasts, columns: NDArray[np.bool_]) -> Directions:
         """For sums of cells ``(columns, cells)``."""
         size = int(np.prod(contrasts.sizes, dtype=int))
         c = columns[:, contrasts.order].reshape(-1, contrasts.d, *contrasts.sizes).astype(float)

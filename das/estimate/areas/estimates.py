@@ -144,14 +144,14 @@ def _subtrees(
         if bounds[level].total is not None
     }
     every = [*(q for some in queries.values() for q in some.values()), *known.values()]
-    contrasts = Contrasts.of(schema, every)
+    contrasts = Contrasts.for_queries(schema, every)
     if contrasts.d > MOST:
         raise InputError(
             f"queries of this schema tell {contrasts.d:,} combinations of levels apart",
             where=f"schema {schema.name}",
             remedy=f"areas are estimated for up to {MOST}",
         )
-    to, tiers = Directions.of(contrasts, columns), Tiers.of_bounds(spine, bounds)
+    to, tiers = Directions.for_columns(contrasts, columns), Tiers.of_bounds(spine, bounds)
     return AreaAlgebra(source, spine, bounds, queries, known, to, tiers)
 
 

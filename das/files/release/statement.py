@@ -31,7 +31,7 @@ def read(release: Path) -> Document:
     fault's place.
     """
     path = release / NAME
-    return codec.of(run_directory.read_json(path), path)
+    return codec.document_from_json(run_directory.read_json(path), path)
 
 
 def read_ours(release: Path) -> OwnStatement:

@@ -134,11 +134,13 @@ class OpenedDhc:
         if u.rests_on is None:
             able = self.able[tree.place] if u.housed else None
             fixed = tree.of_published(self.fixed[u.name])
-            return FixedCounts.of(u.schema, u.fixed_query, fixed, tree.spine, able, kinds)
+            return FixedCounts.from_histogram(
+                u.schema, u.fixed_query, fixed, tree.spine, able, kinds
+            )
         if homes is None:
             raise ValueError(f"{u.name} rest on {u.rests_on}")
         fixed = tree.of_published(tenures(homes))
-        return FixedCounts.of(u.schema, u.fixed_query, fixed, tree.spine)
+        return FixedCounts.from_histogram(u.schema, u.fixed_query, fixed, tree.spine)
 
     def events(self, u: DhcUniverse, level: str) -> tuple[Event, ...]:
         """What measuring a level draws: all answers to all queries, however few are looked at."""

@@ -104,7 +104,7 @@ def estimated(
     child's measurements are its parent's. ``exact`` is of all trees. Raises as ``refined`` does."""
     here = tree.lowest
     counts = exact.counts.rows(here.start, here.stop)
-    fixed = FixedCounts.of(schema, exact.query, counts, tree.spine, exact.able[here])
+    fixed = FixedCounts.from_histogram(schema, exact.query, counts, tree.spine, exact.able[here])
     return refined(Upward(source, tree.spine), tree.spine, schema, outer, fixed, pool, progress)
 
 

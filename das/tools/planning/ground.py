@@ -89,7 +89,7 @@ def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
             raise UserError(
                 "areas need real blocks", where=where, remedy="give --data or --like in its place"
             )
-        return Homogeneous.of(u.schema, levels, units, measurements, estimands, known)
+        return Homogeneous.for_schema(u.schema, levels, units, measurements, estimands, known)
 
     return Ground(
         "numbers",

@@ -261,9 +261,9 @@ def test_the_total_has_the_variance_that_precisions_alone_say(level: str | None)
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_directions_take_a_column_apart_and_a_query_along(schema: Schema) -> None:
     rng = np.random.default_rng(3)
-    contrasts = Contrasts.of(schema, queries(schema))
+    contrasts = Contrasts.for_queries(schema, queries(schema))
     columns = asked(schema, rng)
-    to = Directions.of(contrasts, columns)
+    to = Directions.for_columns(contrasts, columns)
     again = np.zeros((len(columns), contrasts.d, schema.cells // contrasts.d))
     for p, j in enumerate(to.column):
         again[j] += to.weight[p][:, None] * to.vector[to.at[p]]
@@ -275,12 +275,12 @@ def test_directions_take_a_column_apart_and_a_query_along(schema: Schema) -> Non
 
 
 def test_the_total_needs_one_direction_and_like_columns_share_theirs() -> None:
-    contrasts = Contrasts.of(PLAIN, queries(PLAIN))
+    contrasts = Contrasts.for_queries(PLAIN, queries(PLAIN))
     total = np.ones((1, PLAIN.cells), dtype=bool)
-    assert len(Directions.of(contrasts, total)) == 1
+    assert len(Directions.for_columns(contrasts, total)) == 1
     race = np.array([PLAIN.query("race").index == i for i in (1, 1, 1)])
     assert (
-        len(Directions.of(contrasts, np.vstack([total, race])))
-        == len(Directions.of(contrasts, race[:1]))
+        len(Directions.for_columns(contrasts, np.vstack([total, race])))
+        == len(Directions.for_columns(contrasts, race[:1]))
         == 2
     )

@@ -94,7 +94,9 @@ class SubtreeOracle(Closed):
     def part(self) -> AnsweredPart:
         """What can be asked of it."""
         spine = self.opened.tree(self.u).spine
-        outline = PartOutline.of(self.said, spine, self.opened.levels, self.opened.part or 0)
+        outline = PartOutline.from_source(
+            self.said, spine, self.opened.levels, self.opened.part or 0
+        )
         return AnsweredPart(outline, self.said)
 
     def requests(self) -> Messages:

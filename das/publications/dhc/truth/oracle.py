@@ -77,7 +77,7 @@ class Oracle(Closed):
             UserError: the process was ended, or asked for what is not in these parts.
             DasError: what estimation raised.
         """
-        own = AnsweredPart(PartOutline.of(source, problem.spine, problem.levels), source)
+        own = AnsweredPart(PartOutline.from_source(source, problem.spine, problem.levels), source)
         return of_message(*self._done(EstimationJob(problem, own.outline), own, parts))
 
     def known_below(self, part: AnsweredPart, most: int, level: str) -> Messages:
