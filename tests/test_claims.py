@@ -17,6 +17,8 @@ PAGES = [
     *(
         f"docs/{name}.md"
         for name in (
+            "by-task",
+            "configurations",
             "accounting",
             "privacy-statement",
             "strategy",
@@ -72,7 +74,7 @@ def test_a_figure_holds_to_the_digits_that_are_printed(
     assert claims.holds(shown, value, within, up=up) is good
 
 
-ENTRY = '[[claim]]\npage = "README.md"\nsays = "{says}"\nfound = "{found}"\ncost = "cheap"\n'
+ENTRY = '[[claim]]\npage = "docs/configurations.md"\nsays = "{says}"\nfound = "{found}"\ncost = "cheap"\n'
 
 
 @pytest.mark.parametrize(
@@ -108,8 +110,8 @@ def test_what_takes_long_is_recorded_and_not_rerun(
 ) -> None:
     table = tmp_path / "claims.toml"
     table.write_text(
-        '[[claim]]\npage = "README.md"\nsays = "32 % of rho"\ncommand = "das nothing"\ncost'
-        ' = "long"\n'
+        '[[claim]]\npage = "docs/configurations.md"\nsays = "32 % of rho"\ncommand = "das nothing"'
+        '\ncost = "long"\n'
     )
     monkeypatch.setattr(claims, "TABLE", table)
     assert claims.main([]) == 0

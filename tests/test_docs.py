@@ -19,7 +19,7 @@ from das.publications.detailed.spec import DetailedFolders
 from das.publications.dhc.spec import DhcSpec
 from das.spec import RunSpec, parse
 from das.tools.planning.target_file import AreaTarget, LevelTarget, TargetsFile, read_targets
-from docs import docstrings, reference
+from docs import docstrings, picture, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -237,6 +237,14 @@ def test_the_index_leads_to_every_page_and_notebook() -> None:
         f"../notebooks/{p.stem}" for p in (ROOT / "notebooks").glob("*.ipynb")
     }
     assert listed == there - {"index"}
+
+
+def test_the_readme_is_of_one_screen() -> None:
+    """At most 800 words, and one picture that loads at once."""
+    text = EVERY[0].read_text(encoding="utf-8")
+    assert len(text.split()) <= 800
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert [(ROOT / name).stat().st_size < picture.LARGEST for name in pictures] == [True]
 
 
 def test_the_citation_is_of_this_version() -> None:

@@ -42,6 +42,8 @@ PAGES = [
         f"docs/{name}.md"
         for name in (
             "index",
+            "by-task",
+            "configurations",
             "glossary",
             "style",
             "start",

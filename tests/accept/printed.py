@@ -29,13 +29,13 @@ def text_of(page: str) -> str:
 
 
 def written(page: str) -> Iterator[str]:
-    """Lines that begin with ``das``: in blocks, and, with arguments, in the README's table of
-    commands."""
+    """Lines that begin with ``das``: in blocks, and, with arguments, in the table of
+    commands by task."""
     text = text_of(page)
     blocks = [
         line for b in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) for line in b.splitlines()
     ]
-    cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE) if page == "README.md" else []
+    cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE) if page == "by-task.md" else []
     named = [line for cell in cells for line in re.findall(r"`(das [^`]+[A-Z][^`]*)`", cell)]
     yield from (line for line in [*blocks, *named] if re.match(r"das [a-z]", line))
 

@@ -15,9 +15,9 @@ RUN = "das run CONFIG [--data PATH] [--out DIR] [--set KEY=VALUE] [--workers N]"
 
 
 def _run(name: str, config: str, path: str, change: str, source: str = "") -> Step:
-    """README's row on ``das run``; the file at ``path`` is that of an earlier step, or ``source``."""
+    """The row on ``das run`` of the commands by task; the file at ``path`` is that of an earlier step, or ``source``."""
     given = {"CONFIG": config, "PATH": path, "DIR": name, "KEY=VALUE": change}
-    return Step(name, "README.md", RUN, given, files={path: source} if source else {}, out=name)
+    return Step(name, "by-task.md", RUN, given, files={path: source} if source else {}, out=name)
 
 
 #: A whole state, as README and docs have it.
@@ -32,7 +32,7 @@ STATE = (
     Step("verify", "privacy-statement.md", "das account verify RUN_DIR", {"RUN_DIR": "@state"}),
     Step(
         "full",
-        "README.md",
+        "configurations.md",
         "das estimate --from RUN --method full-information --out DIR",
         {"RUN": "@state", "DIR": "full"},
         out="full",
@@ -66,7 +66,7 @@ GUERNSEY_STEPS = tuple(
         _run(kind, f"pl94-2010-{kind}", "oh2020.pl.zip", "data.reader=pl94-2020", source=GUERNSEY),
         Step(
             f"verify {kind}",
-            "README.md",
+            "by-task.md",
             "das account verify RUN",
             {"RUN": f"@{kind}"},
             more="--recompute",
@@ -85,23 +85,23 @@ BRISTOL_STEPS = (
         called="runs/first",
     ),
     _run("seeded", "pl94-2010", "ri2010_bristol_44001.pl.zip", "run.seed=7"),
-    Step("verify", "README.md", "das account verify RUN", {"RUN": "@county"}),
+    Step("verify", "by-task.md", "das account verify RUN", {"RUN": "@county"}),
     Step(
         "verify seeded",
-        "README.md",
+        "by-task.md",
         "das account verify RUN",
         {"RUN": "@seeded"},
         more="--recompute",
     ),
-    Step("evaluate", "README.md", "das evaluate RUN [--areas FILE]", {"RUN": "@county"}),
-    Step("compare", "README.md", "das compare RUN", {"RUN": "@county"}),
+    Step("evaluate", "by-task.md", "das evaluate RUN [--areas FILE]", {"RUN": "@county"}),
+    Step("compare", "by-task.md", "das compare RUN", {"RUN": "@county"}),
     Step(
         "compare two",
-        "README.md",
+        "by-task.md",
         "das compare A B [--truth RUN]",
         {"A": "@county", "B": "@seeded"},
     ),
-    Step("risk", "README.md", "das risk RUN", {"RUN": "@county"}),
+    Step("risk", "by-task.md", "das risk RUN", {"RUN": "@county"}),
     Step(
         "push",
         "stores.md",
@@ -128,14 +128,14 @@ BRISTOL_STEPS = (
 #: The Bureau's own format of 2020, as it came out of its test of 2018.
 PROTOTYPE_STEPS = (
     _run("best", "pl94-2010-best", "ri2018", "data.reader=pl94-2020", source=PROTOTYPE),
-    Step("verify", "README.md", "das account verify RUN", {"RUN": "@best"}),
+    Step("verify", "by-task.md", "das account verify RUN", {"RUN": "@best"}),
 )
 
 #: Noisy measurements of another program, in the Bureau's layout.
 BLUEDOWN_STEPS = (
     Step(
         "estimate",
-        "README.md",
+        "by-task.md",
         "das estimate --from RELEASE --out DIR [--method M]",
         {"RELEASE": "US_Person_PL_PROD", "DIR": "theirs"},
         more="--totals state_totals.parquet",
@@ -147,7 +147,7 @@ BLUEDOWN_STEPS = (
     ),
     Step(
         "compare published",
-        "README.md",
+        "by-task.md",
         "das compare A --published PATH",
         {"A": "@estimate", "PATH": "extracts"},
         files={"extracts": "data/pl94_2010"},
@@ -157,7 +157,7 @@ BLUEDOWN_STEPS = (
 #: Microdata that the Bureau published, protected a second time.
 PPMF_STEPS = (
     _run("perry", "kazan-reiter", "perry.csv.gz", "data.reader=ppmf", source=PERRY),
-    Step("verify", "README.md", "das account verify RUN", {"RUN": "@perry"}),
+    Step("verify", "by-task.md", "das account verify RUN", {"RUN": "@perry"}),
 )
 
 DETAILED = "das run detailed-dhc --data DATA --set data.parameters=PARAMETERS --out DIR"
@@ -165,23 +165,23 @@ DETAILED = "das run detailed-dhc --data DATA --set data.parameters=PARAMETERS --
 GROUPS_STEPS = (
     Step(
         "persons",
-        "README.md",
+        "by-task.md",
         DETAILED,
         {"PARAMETERS": "p_toy/input_dir_zcdp", "DATA": "p_toy", "DIR": "groups"},
         files={"p_toy": "safetab/p_toy"},
         out="groups",
     ),
-    Step("verify persons", "README.md", "das account verify RUN", {"RUN": "@persons"}),
+    Step("verify persons", "by-task.md", "das account verify RUN", {"RUN": "@persons"}),
     Step(
         "households",
-        "README.md",
+        "by-task.md",
         DETAILED,
         {"PARAMETERS": "h_toy/input_dir_zcdp", "DATA": "h_toy", "DIR": "homes"},
         more="--set detailed.product=households",
         files={"h_toy": "safetab/h_toy"},
         out="homes",
     ),
-    Step("verify households", "README.md", "das account verify RUN", {"RUN": "@households"}),
+    Step("verify households", "by-task.md", "das account verify RUN", {"RUN": "@households"}),
     Step(
         "joined",
         "sdhc.md",
@@ -190,7 +190,7 @@ GROUPS_STEPS = (
         files={"phsafe": "phsafe/sim", "phsafe/config.json": "phsafe/production/config_us.json"},
         out="runs/mine",
     ),
-    Step("verify joined", "README.md", "das account verify RUN", {"RUN": "@joined"}),
+    Step("verify joined", "by-task.md", "das account verify RUN", {"RUN": "@joined"}),
 )
 
 #: Persons and households, over a redistricting release of a county.

@@ -26,7 +26,7 @@ OPTIMIZED = ("pl94-2010-areas", "pl94-2010-best", "pl94-2010-fair")
 MATRIX = tuple(
     Step(
         f"{config}, {method}, {spine}",
-        "README.md",
+        "by-task.md",
         RUN,
         {
             "CONFIG": config,
@@ -73,7 +73,7 @@ PACKAGED = (
     Step("sweep", "start.md", "das sweep pl94-2010 --rho 1/10,1,10 --out sweep", out="sweep"),
     Step(
         "another sweep",
-        "README.md",
+        "by-task.md",
         "das sweep CONFIG --rho 1/10,1,10 --out DIR",
         {"CONFIG": "pl94-2010", "DIR": "other"},
         out="other",
@@ -87,12 +87,12 @@ PACKAGED = (
     ),
     Step("compare", "estimation.md", "das compare RUN again", {"RUN": "@simulated"}),
     Step("intervals", "intervals.md", "das intervals RUN --workers 2", {"RUN": "@simulated"}),
-    Step("default intervals", "README.md", "das intervals RUN", {"RUN": "@half"}),
+    Step("default intervals", "by-task.md", "das intervals RUN", {"RUN": "@half"}),
     Step("another rule", "intervals.md", "das intervals RUN --rule ct", {"RUN": "@again"}),
     Step("sdhc", "sdhc.md", "das run sdhc-2020 --out runs/sdhc", out="runs/sdhc"),
     Step(
         "to a store",
-        "README.md",
+        "by-task.md",
         "das run CONFIG --store s3://BUCKET/PREFIX",
         {"CONFIG": "pl94-2010", "s3://BUCKET/PREFIX": "file://{folder}/.store"},
     ),
@@ -190,7 +190,7 @@ ATTACK = (
         "das risk link runs/dhc --truth RECORDS --linked DIR",
         {"RECORDS": "linked", "DIR": "link"},
     ),
-    Step("agreement", "README.md", "das evaluate RELEASE --agreement", {"RELEASE": "dhc"}),
+    Step("agreement", "by-task.md", "das evaluate RELEASE --agreement", {"RELEASE": "dhc"}),
 )
 
 #: Measurements that are commands of benchmarks, as docs name them: 28 tracts of real persons, and a

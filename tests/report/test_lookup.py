@@ -29,15 +29,8 @@ from das.report import release_page
 from das.report.answers import Answers, Shown
 from das.report.template import environment
 from das.runs import pipeline
+from docs.picture import BROWSERS
 
-BROWSERS = (
-    "chromium",
-    "chromium-browser",
-    "chromium-headless-shell",
-    "google-chrome",
-    "google-chrome-stable",
-    "microsoft-edge",
-)
 #: What the page shows: its heading, what it says, the places to choose from, and the rows of each
 #: table.
 SEEN = """() => {
