@@ -123,7 +123,7 @@ def _replicate(
     """One replicate of either kind, of the lowest units. One that fails stops the benchmark."""
     kind, number = item
     earlier, out = made
-    plain = DhcReplicates.of(open_dhc(out / "release"))
+    plain = DhcReplicates.from_release(open_dhc(out / "release"))
     source = plain.on(earlier / "release" if kind == "chain" else None)
     return kind, source.again(source.published(), SeededNoise(seed, number))
 
@@ -132,7 +132,7 @@ def _counts(
     made: tuple[Path, Path], seed: int, replicates: int, workers: int, kinds: Sequence[str] = KINDS
 ) -> Mapping[str, Any]:
     """By universe, table and level, as :class:`ReleasedCounts` has them."""
-    source, run = DhcReplicates.of(open_dhc(made[1] / "release")), RunDirectory(made[1])
+    source, run = DhcReplicates.from_release(open_dhc(made[1] / "release")), RunDirectory(made[1])
     drawn: dict[str, list[dict[str, Histogram]]] = {kind: [] for kind in kinds}
     items = [(kind, n) for n in range(1, replicates + 1) for kind in kinds]
     with executor(workers) as pool:

@@ -39,7 +39,7 @@ class FamilyLines(Frozen):
         known = np.where(top.upper[unit] == 0, 0, UNBOUNDED)  # of the unit's lines in one part
         pieces, rows, start = [], [], 0
         for part in parts:
-            piece = DistinctLines.of(
+            piece = DistinctLines.from_bounds(
                 both,
                 np.concatenate([low.lower[part], free]),
                 np.concatenate([low.upper[part], known]),

@@ -223,12 +223,12 @@ def _tracts(figures: Figures, path: Path) -> None:
             mean_variability=found.mean_variability,
             agreement=100 * scores.agreement,
             precision_on_uniques_in_unique_blocks=100
-            * scores.of("nonmodal unique", among=True).precision,
+            * scores.score("nonmodal unique", among=True).precision,
             slowest_block=float(found.seconds.max()),
             cpu_seconds_a_block=(process_time() - began) / int((persons > 0).sum()),
         )
     scores = reidentify(dhc, truth, spine, schema)
-    unique_persons = scores.of("nonmodal unique")
+    unique_persons = scores.score("nonmodal unique")
     figures(
         "28 tracts, records of the DHC: agreement off 21.6",
         abs(100 * scores.agreement - 21.6),
@@ -267,7 +267,7 @@ def _swaps(figures: Figures, extract: Path) -> None:
         scores = reidentify(
             found.histogram, truth, records.spine, records.schema, among=found.unique
         )
-        unique = scores.of("nonmodal unique")
+        unique = scores.score("nonmodal unique")
         figures(
             f"12 tracts of Rhode Island, swapping {name}: agreement off the Bureau's {target}",
             abs(100 * scores.agreement - target),
@@ -278,7 +278,7 @@ def _swaps(figures: Figures, extract: Path) -> None:
             nonmodal_uniques=unique.persons,
             putative=100 * unique.putative_rate,
             precision=100 * unique.precision,
-            precision_in_unique_blocks=100 * scores.of("nonmodal unique", among=True).precision,
+            precision_in_unique_blocks=100 * scores.score("nonmodal unique", among=True).precision,
             unique_blocks=100 * float(found.unique[truth.totals() > 0].mean()),
             unsolved=found.count(AttackStatus.TIME_OUT) + found.count(AttackStatus.INFEASIBLE),
             cpu_seconds_a_block=seconds / int((truth.totals() > 0).sum()),

@@ -109,7 +109,7 @@ def _variances(figures: Figure, folder: Path) -> None:
     errors = []
     for unit in (tract, groups):
         found, true = (
-            published_totals(HomePersons.of(x["persons"]), x["households"], unit).wanted
+            published_totals(HomePersons.from_histogram(x["persons"]), x["households"], unit).wanted
             for x in (published, truth)
         )
         errors.append(found - true)

@@ -102,7 +102,7 @@ def _households_exist(given: TractInput) -> bool:
     """By CP-SAT: who is a householder, in no more units than there are; and whose household
     everybody is in. A block without anyone of 15 and over gets someone in exchange, or its oldest
     becomes 15. Either way one of its persons can be a householder."""
-    people = HomePersons.of(given.persons)
+    people = HomePersons.from_histogram(given.persons)
     model = cp_model.CpModel()
     housing = np.bincount(given.units.unit, given.units.count, len(given.group)).astype(int)
     for block in np.unique(people.block):

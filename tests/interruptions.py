@@ -418,7 +418,7 @@ class Detailed:
     entropy: str = "keyed"
 
     def begin(self, out: Path) -> None:
-        given = GivenFolders.of(*self.given, "persons", None)
+        given = GivenFolders.from_paths(*self.given, "persons", None)
         read = read_folders(given)
         spec = configured(run={"entropy": self.entropy}).on(read.parameters)
         run.begin(spec, read, RunDirectory(out))

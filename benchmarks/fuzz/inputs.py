@@ -111,7 +111,7 @@ class SafeTab:
         here = linked_to(self._folders[product], at / "given")
         path = rng.choice(sorted(p for p in here.rglob("*") if p.is_file()))
         path.write_bytes(mutate.altered(own(path), rng))
-        given = GivenFolders.of(here / "parameters", here / "data", product)
+        given = GivenFolders.from_paths(here / "parameters", here / "data", product)
         return (
             call(lambda: read_folders(given).counted()),
             f"read {product}; altered {path.relative_to(here)}",

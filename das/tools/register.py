@@ -71,7 +71,7 @@ class RegisterFacts:
     notes: Sequence[str]
 
     @staticmethod
-    def of(register: Register, head: str, no_witness: str) -> RegisterFacts:
+    def from_register(register: Register, head: str, no_witness: str) -> RegisterFacts:
         """``no_witness`` is noted where the register has none."""
         cap, relation, spent = register.opening.cap, register.opening.relation, register.spent
         found, sums = register.spendings(spent.populations), Counter[str]()
@@ -344,7 +344,7 @@ def check(file: Path, runs: tuple[Path, ...], head: str | None, signer: Path | N
 def show(file: Path, page: Path | None) -> CommandAnswer:
     """Show what was spent, by publication and year, what is left, and epsilon at several deltas."""
     found = files.read(file)
-    facts = RegisterFacts.of(found.register, str(found.head), NO_WITNESS)
+    facts = RegisterFacts.from_register(found.register, str(found.head), NO_WITNESS)
     if page is not None:
         write_text(page, register_page(facts, file.name))
     return CommandAnswer(_as_data(facts), lambda: _print(facts, page))

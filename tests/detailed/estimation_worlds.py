@@ -79,7 +79,7 @@ class World:
         return self.truth[self.opened.regions.of_block[kind] == region].sum(axis=0)
 
     def counts(self, plan: LevelPlan, some: NDArray[np.int32]) -> NDArray[np.int64]:
-        members = self.opened.spec.parameters.iterations.of(plan.at)
+        members = self.opened.spec.parameters.iterations.measured_at(plan.at)
         return np.stack([self.of(plan.at.region, int(r))[members] for r in some])
 
 
@@ -152,7 +152,7 @@ def measured(
 ) -> GroupMeasurement:
     """``truth`` ``(regions, iterations, leaves)``."""
     iterations = opened.spec.parameters.iterations
-    only = iterations.detailed_only[iterations.of(plan.at)]
+    only = iterations.detailed_only[iterations.measured_at(plan.at)]
     alone, flat = np.tile(only, len(ids)), truth.reshape(-1, truth.shape[-1])
     total = flat.sum(axis=1)
     first = np.where(alone, 0, total + noise(plan, FIRST, len(total), rng, scale))

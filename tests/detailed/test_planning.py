@@ -111,7 +111,7 @@ def test_margins_of_production_and_what_they_hold(
     """Section 6.1 of the paper has it that [1.96 sigma] holds 95 %: of four of these six it does
     not, or not of necessity.
     """
-    found = margins.StageNoise.of(plan.measurement(query), 0.95)
+    found = margins.StageNoise.from_noise(plan.measurement(query), 0.95)
     assert (found.margin, round(found.held, 4)) == (margin, held)
     assert (found.convention, round(found.convention_held, 4)) == (usual, usual_held)
     with mpmath.workdps(25):
@@ -144,7 +144,7 @@ def test_corollary_2_holds_up_to_a_point(margin: int, holds: bool) -> None:
 
 def test_relative_errors_at_the_thresholds_of_production() -> None:
     errors = {
-        name: [round(100 * t.error, 1) for t in LevelOutlook.of(plan, CHANCE).tables]
+        name: [round(100 * t.error, 1) for t in LevelOutlook.from_plan(plan, CHANCE).tables]
         for name, plan in {"fine": FINE, "coarse": COARSE, "regional": REGIONAL}.items()
     }
     assert errors == {
@@ -197,7 +197,7 @@ def test_who_is_as_many_as_documented_has_a_table_mostly(plan: LevelPlan, chance
 
 @pytest.mark.parametrize("plan", [FINE, COARSE, REGIONAL])
 def test_from_where_a_table_is_nearly_sure(plan: LevelPlan) -> None:
-    for number, t in enumerate(LevelOutlook.of(plan, CHANCE).tables, 1):
+    for number, t in enumerate(LevelOutlook.from_plan(plan, CHANCE).tables, 1):
         assert margins.sizes(plan, t.surely)[number:].sum() >= 0.95
         assert margins.sizes(plan, t.surely - 1)[number:].sum() < 0.95
         assert 0.5 < t.chance < 0.56
@@ -209,7 +209,7 @@ def test_sizes_of_households_follow_from_what_is_published() -> None:
     assert margins.sizes(by_table["t3"], 971).tolist() == [0, 1, 0, 0]
     assert margins.sizes(by_table["t4"], 10**6).tolist() == [0, 1]
     assert margins.suppression(by_table["t3"], CHANCE) is None
-    assert set(LevelOutlook.of(by_table["t3"], CHANCE).stages) == {"t3"}
+    assert set(LevelOutlook.from_plan(by_table["t3"], CHANCE).stages) == {"t3"}
 
 
 # --- publication

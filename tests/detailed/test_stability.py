@@ -35,7 +35,7 @@ def test_nobody_is_in_more_groups(
 ) -> None:
     codes = np.array([(written[:read] + [NO_CODE] * RACE_CODES)[:RACE_CODES]], dtype=np.int16)
     _, found = groups_of(ITERATIONS, at, codes, np.array([ethnicity], dtype=np.int16))
-    among = ITERATIONS.of(at)
+    among = ITERATIONS.measured_at(at)
     assert len(found) <= ITERATIONS.stability(at, read)
     assert len(found) <= ITERATIONS.most(
         among, max(1, len(set(written[:read]))), ethnic=bool(ethnicity)

@@ -17,7 +17,7 @@ from tests.oracles import as_mpf
 
 
 def tails(parameter: Fraction, mechanism: Mechanism = DISCRETE_GAUSSIAN) -> Tails:
-    return Tails.of(QueryNoise("", "", mechanism, parameter))
+    return Tails.from_noise(QueryNoise("", "", mechanism, parameter))
 
 
 def law(parameter: Fraction, mechanism: Mechanism, far: int) -> dict[int, mpmath.mpf]:

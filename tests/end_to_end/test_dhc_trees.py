@@ -111,7 +111,7 @@ def test_the_statement_costs_what_it_costs_on_the_published_tree(
 
 
 def test_a_replicate_is_measured_over_the_tree_and_keeps_what_is_fixed(opened: OpenedDhc) -> None:
-    source = DhcReplicates.of(opened)
+    source = DhcReplicates.from_release(opened)
     again = source.again(source.published(), SeededNoise(3, 1))
     for name in (PERSONS, UNITS):
         u = opened.spec.universe(name)
@@ -145,7 +145,9 @@ def test_what_is_fixed_by_block_can_be_met_on_any_tree(seed: int, opened: Opened
     plan. Sums along the tree are dense products; block counts are those that are fixed."""
     rng, u = np.random.default_rng(seed), opened.spec.universe(UNITS)
     tree = random_tree(opened.spine, rng)
-    truth = DhcReplicates.of(opened).published()[UNITS].some(rng.permutation(len(tree.place)))
+    truth = (
+        DhcReplicates.from_release(opened).published()[UNITS].some(rng.permutation(len(tree.place)))
+    )
     world = OpenedDhc(
         Path(), opened.spec, opened.spine, {UNITS: tree}, opened.fixed, Subtrees.none(opened.spine)
     )

@@ -65,7 +65,7 @@ def of_groups(folder: Path, product: str) -> Given:
 
 
 def _folders(parameters: Path, data: Path, product: str) -> folders.ReadFolders:
-    return folders.read_folders(folders.GivenFolders.of(parameters, data, product))
+    return folders.read_folders(folders.GivenFolders.from_paths(parameters, data, product))
 
 
 def of_table(folder: Path, one_by_one: bool) -> Given:

@@ -51,7 +51,7 @@ def counted(fields: list[str]) -> np.ndarray:
     h = Histogram.from_triplets(
         4, columns.tables.schema.cells, unit, cell, np.ones(len(unit), dtype=int)
     )
-    values = LineMatrix.of(columns.tables.tables["Block"]).counts(h)
+    values = LineMatrix.from_tables(columns.tables.tables["Block"]).counts(h)
     order = [columns.fields["Block"].index(f) for f in fields]
     return values[:, order]
 

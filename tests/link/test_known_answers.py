@@ -37,14 +37,14 @@ def test_types_follow_from_members(
 def test_occupied_units_are_corrected() -> None:
     home, able = np.array([0, 5, 3, 10, 2]), np.array([0, 4, 1, 8, 0])
     occupied = np.array([2, 0, 3, 4, 1])
-    bounds = OccupiedBounds.of(home, able, np.full(5, 20))
+    bounds = OccupiedBounds.from_counts(home, able, np.full(5, 20))
     assert consistent(occupied, home, bounds, np.zeros(5, dtype=int)).tolist() == [0, 3, 1, 5, 1]
     assert bounds.broken(occupied).tolist() == [True, True, True, False, False]
 
 
 def test_what_a_group_cannot_hold_is_cut() -> None:
     home, able = np.array([4, 4]), np.array([2, 2])
-    bounds = OccupiedBounds.of(home, able, np.array([9, 1]))
+    bounds = OccupiedBounds.from_counts(home, able, np.array([9, 1]))
     assert consistent(np.array([5, 5]), home, bounds, np.array([0, 1])).tolist() == [2, 1]
     assert consistent(np.array([5, 0]), home, bounds, np.array([0, 0])).tolist() == [2, 1]
     with pytest.raises(InputError, match="at least 3 and at most 2"):
@@ -57,7 +57,7 @@ def test_corrections_are_inside_and_keep_sums_where_they_can(seed: int) -> None:
     home = rng.integers(0, 12, 30)
     able, housing = rng.binomial(home, 0.7), rng.integers(1, 12, 30)
     group, occupied = np.sort(rng.integers(0, 4, 30)), rng.integers(0, 8, 30)
-    bounds = OccupiedBounds.of(home, able, housing)
+    bounds = OccupiedBounds.from_counts(home, able, housing)
     found = consistent(occupied, home, bounds, group)
     assert not bounds.broken(found).any()
     for g in range(4):

@@ -64,7 +64,9 @@ def homes(given: TractInput) -> LinkedHomes:
 
 @pytest.fixture
 def tract(given: TractInput, homes: LinkedHomes) -> LinkedTract:
-    totals = published_totals(HomePersons.of(given.persons), given.households, given.group)
+    totals = published_totals(
+        HomePersons.from_histogram(given.persons), given.households, given.group
+    )
     tenure = household_attributes(homes.cell)[TENURE.name]
     return LinkedTract(homes.people, homes.household, tenure, given.group, totals)
 

@@ -101,7 +101,7 @@ def by_arrays(
 ) -> list[set[str]]:
     indptr, found = groups_of(iterations, at, codes, ethnicity)
     assert (len(indptr), indptr[0], indptr[-1]) == (len(codes) + 1, 0, len(found))
-    names = iterations.code[iterations.of(at)]
+    names = iterations.code[iterations.measured_at(at)]
     groups = [found[a:b].tolist() for a, b in pairwise(indptr)]
     assert all(len(set(g)) == len(g) for g in groups), "each once"
     return [{str(names[i]) for i in g} for g in groups]
@@ -196,8 +196,8 @@ def test_iterations_of_a_level_are_those_of_its_granularity() -> None:
         [(1, Kind.ALONE, d, c, CODES) for d, c in ((False, False), (True, False), (False, True))]
         + [(0, Kind.ALONE, False, False, CODES), (2, Kind.ALONE, False, False, CODES)]
     )
-    assert iterations.of(FINE).tolist() == [0, 1]
-    assert iterations.of(COARSE).tolist() == [0, 2]
+    assert iterations.measured_at(FINE).tolist() == [0, 1]
+    assert iterations.measured_at(COARSE).tolist() == [0, 2]
     assert iterations.tabulated.tolist() == [0, 1, 2, 4]
 
 

@@ -58,7 +58,7 @@ def lines_of(use: str) -> tuple[TiledUse, LevelLines, Histogram]:
     )
     h = Histogram.from_triplets(1, 12, np.zeros(12, int), np.arange(12), np.full(12, 2))
     exact = LevelLines.exact(tables.lines("Block").counts(h))
-    return TiledUse.of(TableUse.of_query("u", "", PEOPLE, use), tables, "Block"), exact, h
+    return TiledUse.from_tables(TableUse.of_query("u", "", PEOPLE, use), tables, "Block"), exact, h
 
 
 def test_a_use_is_made_of_the_fewest_lines_of_one_table() -> None:
@@ -79,7 +79,7 @@ def test_the_lines_of_a_use_have_its_cells_once_and_are_of_one_table(use: str) -
     """And where it has none, no table's lines within it add up to it."""
     tables = named_set("sf1-2010", ["Block"])
     lines, found = tables.lines("Block"), TableUse.of_query("u", "", tables.schema, use)
-    cells, tiled = lines.matrix.toarray(), TiledUse.of(found, tables, "Block")
+    cells, tiled = lines.matrix.toarray(), TiledUse.from_tables(found, tables, "Block")
     for wanted, mine, made in zip(
         found.matrix.toarray(), tiled.tiles.toarray() > 0, tiled.tiled, strict=True
     ):

@@ -24,7 +24,7 @@ ROWS = (
 
 @pytest.mark.parametrize(("d", "v", "js", "count", "row"), ROWS)
 def test_published_rows(d: int, v: float, js: int, count: int, row: dict[int, float]) -> None:
-    p = PerturbationTable.of(d, v, js).p[count]
+    p = PerturbationTable.maximum_entropy(d, v, js).p[count]
     for change, probability in row.items():
         assert p[change + d] == pytest.approx(probability, abs=0.6e-4)
         if min(row) == 0:
@@ -33,7 +33,7 @@ def test_published_rows(d: int, v: float, js: int, count: int, row: dict[int, fl
 
 def test_a_bound_on_the_variance_can_be_idle() -> None:
     v = np.arange(-2, 3)
-    table = PerturbationTable.of(2, 1).p
+    table = PerturbationTable.maximum_entropy(2, 1).p
     assert table[1] @ v**2 == pytest.approx(0.9319, abs=1e-4)
     assert table[2] @ v**2 == pytest.approx(1)
 
@@ -42,7 +42,7 @@ def test_a_bound_on_the_variance_can_be_idle() -> None:
 @pytest.mark.parametrize(("d", "variance", "js"), [(2, 0.9, 0), (3, 1.4, 1), (4, 2.5, 2)])
 def test_against_another_solver(d: int, variance: float, js: int, mono: bool) -> None:
     """Sequential quadratic programming over the probabilities themselves, from the uniform law."""
-    table = PerturbationTable.of(d, variance, js, mono)
+    table = PerturbationTable.maximum_entropy(d, variance, js, mono)
     for count in range(1, len(table.p)):
         v = np.arange(-d, d + 1)
         v = v[(count + v >= 0) & ~((count + v >= 1) & (count + v <= js))]
@@ -74,7 +74,7 @@ def test_against_another_solver(d: int, variance: float, js: int, mono: bool) ->
 
 @pytest.mark.parametrize(("d", "variance", "js"), [(2, 1, 0), (4, 2.5, 2), (10, 8.0, 3)])
 def test_moments_and_support(d: int, variance: float, js: int) -> None:
-    table = PerturbationTable.of(d, variance, js)
+    table = PerturbationTable.maximum_entropy(d, variance, js)
     v = np.arange(-d, d + 1)
     assert table.p.sum(axis=1) == pytest.approx(1)
     assert table.p @ v == pytest.approx(0, abs=1e-8)
@@ -87,7 +87,7 @@ def test_moments_and_support(d: int, variance: float, js: int) -> None:
 
 
 def test_the_bounds_are_what_the_table_can_print() -> None:
-    table = PerturbationTable.of(3, 1.5, 1)
+    table = PerturbationTable.maximum_entropy(3, 1.5, 1)
     lower, upper = table.truths()
     v = np.arange(-3, 4)
     for y in range(len(lower)):
@@ -98,7 +98,7 @@ def test_the_bounds_are_what_the_table_can_print() -> None:
 
 
 def test_changes_follow_their_law() -> None:
-    table = PerturbationTable.of(2, 1)
+    table = PerturbationTable.maximum_entropy(2, 1)
     chance = (np.arange(10_000) + 0.5) / 10_000
     for count in (1, 2, 7):
         change = table.change(np.full(10_000, count), chance)
@@ -109,6 +109,6 @@ def test_changes_follow_their_law() -> None:
 
 def test_what_no_law_has() -> None:
     with pytest.raises(SpecError, match="variance of 2 or more"):
-        PerturbationTable.of(5, 1.9, 2)
+        PerturbationTable.maximum_entropy(5, 1.9, 2)
     with pytest.raises(SpecError, match="leaves it unbiased"):
-        PerturbationTable.of(2, 5, 3)
+        PerturbationTable.maximum_entropy(2, 5, 3)

@@ -121,7 +121,7 @@ def test_a_three_way_table_can_need_slack() -> None:
     bounds are wider by the slack, and their sums hold."""
     cube = Schema.from_attributes("cube", {"a": 3, "b": 3, "c": 3})
     asked = ("a * b * c", "a * b", "a * c", "b * c", "a", "b", "c", "total")
-    lines = LineMatrix.of(
+    lines = LineMatrix.from_tables(
         tuple(table(Tabulation(f"G{i}", "", q, total=False), cube) for i, q in enumerate(asked))
     )
     counts = [np.random.default_rng(seed).poisson(1.5, size=27) for seed in (0, 1, 2, 5)]

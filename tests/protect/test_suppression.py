@@ -40,7 +40,7 @@ EXAMPLE = grid([5, 2, 8, 1, 9, 7, 6, 4, 2])
 
 def example() -> tuple[DistinctLines, np.ndarray]:
     exact = exact_lines(EXAMPLE.histogram(), EXAMPLE.spine, GRID_TABLES)["Place"].value[0]
-    unit = DistinctLines.of(GRID_TABLES.lines("Place").matrix, exact, exact, UNBOUNDED)
+    unit = DistinctLines.from_bounds(GRID_TABLES.lines("Place").matrix, exact, exact, UNBOUNDED)
     return unit, np.flatnonzero(unit.lower < 3)
 
 
@@ -89,7 +89,7 @@ def test_the_quick_way_finds_the_same_here() -> None:
 def test_both_ways_keep_their_promise_and_one_is_the_cheapest(seed: int) -> None:
     counts = np.random.default_rng(seed).poisson(2.5, size=9)
     exact = (GRID_TABLES.lines("Place").matrix @ counts).astype(np.int64)
-    unit = DistinctLines.of(GRID_TABLES.lines("Place").matrix, exact, exact, UNBOUNDED)
+    unit = DistinctLines.from_bounds(GRID_TABLES.lines("Place").matrix, exact, exact, UNBOUNDED)
     primary, wanted = np.flatnonzero(unit.lower < 3), Protection(1, 4)
     quick, best = (f(unit, primary, unit.lower, wanted) for f in (enough, cheapest))
     for hidden in (quick, best):
@@ -189,7 +189,7 @@ def test_refusals_and_labels() -> None:
     with pytest.raises(SpecError, match="tables by race"):
         Suppression("1980").published(EXAMPLE, GRID_TABLES, b"")
     with pytest.raises(InputError, match="contradict"):
-        DistinctLines.of(
+        DistinctLines.from_bounds(
             GRID_TABLES.lines("Place").matrix[[0, 0]], np.array([1, 2]), np.array([1, 2]), 9
         )
     assert Suppression().label == "counts under 3 hidden, primary"

@@ -109,7 +109,7 @@ def test_reach_permutes_the_tracts_of_a_county() -> None:
 
 def test_rare_households_move_more_often() -> None:
     people = records()
-    units = SwapUnits.of(people, "household")
+    units = SwapUnits.from_records(people, "household")
     chance = chances(people, units, 0.2, ("race",))
     assert chance.mean() == pytest.approx(0.2)
     assert sorted(Counter(chance.round(9)).values()) == [3, 117, 180, 300]

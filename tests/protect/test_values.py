@@ -68,7 +68,7 @@ def test_no_protection_publishes_exact_lines_of_each_level() -> None:
         ),
         (lambda: TABLES.lines("all"), "level 'all' has no table"),
         (
-            lambda: LineMatrix.of(
+            lambda: LineMatrix.from_tables(
                 (tables.table(Tabulation("T", "", columns=(("x", ({}, {})),)), SCHEMA),)
             ),
             "counts some records more than once",

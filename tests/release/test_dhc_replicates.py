@@ -51,7 +51,7 @@ def opened(run: Path) -> OpenedDhc:
 
 @pytest.fixture(scope="module")
 def counts(opened: OpenedDhc) -> Mapping[str, Histogram]:
-    return DhcReplicates.of(opened).published()
+    return DhcReplicates.from_release(opened).published()
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_what_is_tied_is_tied_in_every_replicate(
 def test_replicates_are_of_the_release_and_differ(
     opened: OpenedDhc, drawn: list[dict[str, Histogram]]
 ) -> None:
-    for name, h in DhcReplicates.of(opened).published().items():
+    for name, h in DhcReplicates.from_release(opened).published().items():
         assert drawn[0][name].same_as(h)
         assert not drawn[1][name].same_as(h)
         assert not drawn[1][name].same_as(drawn[2][name])
@@ -228,7 +228,7 @@ def test_the_method_is_that_of_the_release(
     informed = opened.spec.model_copy(
         update={"estimation": DhcEstimation(method="full-information")}
     )
-    of = DhcReplicates.of(dataclasses.replace(opened, spec=informed))
+    of = DhcReplicates.from_release(dataclasses.replace(opened, spec=informed))
     found = of.again(counts, SeededNoise(5, 2))
     assert not found[PERSONS].same_as(drawn[2][PERSONS])
     fixed_query = opened.spec.universe(PERSONS).schema.query(
@@ -318,7 +318,7 @@ def test_on_counts_without_noise_it_is_the_replicate_of_fixed_counts(
             return counts
 
     exact = Exact(**vars(OwnReplicates.of(open_release(below))))
-    of = dataclasses.replace(DhcReplicates.of(opened), earlier=exact, decided=True)
+    of = dataclasses.replace(DhcReplicates.from_release(opened), earlier=exact, decided=True)
     for name, h in of.again(counts, SeededNoise(5, 2)).items():
         assert h.same_as(drawn[2][name])
 
@@ -343,7 +343,7 @@ def test_with_a_million_times_the_rho_of_both_no_count_has_a_width(
         return dataclasses.replace(of, rho=rho)
 
     earlier = Loud(**vars(OwnReplicates.of(open_release(below))))
-    of = LoudDhc(**vars(dataclasses.replace(DhcReplicates.of(opened), earlier=earlier)))
+    of = LoudDhc(**vars(dataclasses.replace(DhcReplicates.from_release(opened), earlier=earlier)))
     of = dataclasses.replace(of, decided=True)
     for name, h in of.again(counts, SeededNoise(5, 1)).items():
         assert h.same_as(counts[name]), name
@@ -364,7 +364,7 @@ def test_then_every_count_has_a_width_or_is_certain_and_it_is_said(chained: Path
     manifest = json.loads((chained / "release" / "intervals" / "manifest.json").read_text())
     assert "the same seed and number" in " ".join(manifest["says"])
     assert not any("not covered" in line for line in manifest["says"])
-    assert not DhcReplicates.of(open_dhc(chained / "release")).keeps_earlier_counts
+    assert not DhcReplicates.from_release(open_dhc(chained / "release")).keeps_earlier_counts
     verify.statement(chained / "release")
 
 
@@ -448,7 +448,7 @@ def test_the_dictionary_has_every_file_and_every_column_and_no_other(run: Path) 
 def test_tables_are_chosen_at_the_levels_that_they_are_published_for(
     opened: OpenedDhc, run: Path
 ) -> None:
-    of = DhcReplicates.of(opened)
+    of = DhcReplicates.from_release(opened)
     there = {p.stem for p in (run / "release" / "tables").glob("*.csv")}
     assert {f"{t.name}_{level}" for _, t, level in of.chosen()} == there
     assert [level for _, _, level in of.chosen(["PCT12"], ["County", "Block"])] == ["County"]

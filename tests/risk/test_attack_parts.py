@@ -24,7 +24,7 @@ QUICK = AttackOptions(variability=False)
 def test_the_prior_of_two_margins_is_their_product() -> None:
     schema = Schema.from_attributes("s", {"row": 2, "column": 3})
     tables = tables_of(schema, {"R": "row", "C": "column"})
-    lines = AttackLines.of(tables.lines("Block"), schema)
+    lines = AttackLines.from_lines(tables.lines("Block"), schema)
     x = shares([(lines, np.array([[60, 40, 50, 30, 20], [0, 0, 0, 0, 0]]))]).reshape(2, 3)
     assert np.allclose(x, np.outer([0.6, 0.4], [0.5, 0.3, 0.2]), atol=0.01)
     assert x.sum() == pytest.approx(1)
@@ -34,7 +34,7 @@ def test_a_table_that_some_units_withhold_goes_before_the_others() -> None:
     """Rows are known of one unit only, columns of both: columns have the last word."""
     schema = Schema.from_attributes("s", {"row": 2, "column": 2})
     tables = tables_of(schema, {"R": "row", "C": "column"})
-    lines = AttackLines.of(tables.lines("Block"), schema)
+    lines = AttackLines.from_lines(tables.lines("Block"), schema)
     x = shares([(lines, np.array([[10, 0, 5, 5], [-1, -1, 30, 60]]))]).reshape(2, 2)
     assert np.allclose(x.sum(axis=0), [0.35, 0.65], atol=0.01)
     assert x[0].sum() > 0.9
@@ -63,7 +63,7 @@ def test_a_tie_is_broken_alike_where_lines_are_shown_and_where_they_are_hidden(
     exception are costs that are the same to the solver's precision."""
     rng = np.random.default_rng(seed)
     tables = tables_of(PEOPLE, CROSSED)
-    lines, exact = AttackLines.of(tables.lines("Block"), PEOPLE), AttackOptions(gap=1e-9)
+    lines, exact = AttackLines.from_lines(tables.lines("Block"), PEOPLE), AttackOptions(gap=1e-9)
     y = tables.lines("Block").counts(people(rng, 1, mean))[0]
     share = np.full(36, 1 / 36) if flat else rng.dirichlet(np.full(36, 5.0))
     small = (y > 0) & (y < 3)
@@ -82,19 +82,21 @@ def test_a_tie_is_broken_alike_where_lines_are_shown_and_where_they_are_hidden(
 
 
 def test_lines_of_the_same_attributes_are_a_family() -> None:
-    lines = AttackLines.of(tables_of(PEOPLE, {**CROSSED, "P5": "age"}).lines("Block"), PEOPLE)
+    lines = AttackLines.from_lines(
+        tables_of(PEOPLE, {**CROSSED, "P5": "age"}).lines("Block"), PEOPLE
+    )
     first = [int(np.flatnonzero(lines.table == t)[0]) for t in range(5)]
     family = lines.family[first]
     assert family[0] == -1  # the total
     assert len(set(family[1:].tolist())) == 1  # race by sex ties those of race to those of age
     apart = tables_of(PEOPLE, {"A": "sex * age", "B": "hispanic * cenrace", "C": "cenrace"})
-    other = AttackLines.of(apart.lines("Block"), PEOPLE)
+    other = AttackLines.from_lines(apart.lines("Block"), PEOPLE)
     of = other.family[[int(np.flatnonzero(other.table == t)[0]) for t in range(3)]]
     assert of[1] == of[2] != of[0]
 
 
 def test_what_is_left_of_a_unit_with_only_a_total_is_one_class() -> None:
-    lines = AttackLines.of(tables_of(PEOPLE, CROSSED).lines("Block"), PEOPLE)
+    lines = AttackLines.from_lines(tables_of(PEOPLE, CROSSED).lines("Block"), PEOPLE)
     lower = np.zeros(len(lines), dtype=np.int64)
     upper = np.full(len(lines), 2**31 - 1)
     lower[lines.total] = upper[lines.total] = 7
@@ -105,7 +107,7 @@ def test_what_is_left_of_a_unit_with_only_a_total_is_one_class() -> None:
 
 
 def test_contradictions_are_found_without_a_solver() -> None:
-    lines = AttackLines.of(tables_of(PEOPLE, CROSSED).lines("Block"), PEOPLE)
+    lines = AttackLines.from_lines(tables_of(PEOPLE, CROSSED).lines("Block"), PEOPLE)
     value = people(np.random.default_rng(1), 1, 9.0)
     y = tables_of(PEOPLE, CROSSED).lines("Block").counts(value)[0]
     y[lines.total] += 1

@@ -42,12 +42,12 @@ def test_scores_by_hand() -> None:
         (1, [(ALONE, WOMAN, 70, 0)]),
     )
     found = attacks(linked, truth, SPINE)
-    members = found[MEMBERS, LINKED].of()
+    members = found[MEMBERS, LINKED].score()
     assert (members.persons, members.putative, members.confirmed) == (3, 3, 2)
-    whole = found[HOUSEHOLDS, LINKED].of()
+    whole = found[HOUSEHOLDS, LINKED].score()
     assert (whole.persons, whole.putative, whole.confirmed, whole.agree) == (1, 1, 0, 0)
-    assert found[PERSONS, LINKED].of().agree == 4
-    elsewhere = found[MEMBERS, ELSEWHERE].of()  # block 0 reads block 1, and the other way round
+    assert found[PERSONS, LINKED].score().agree == 4
+    elsewhere = found[MEMBERS, ELSEWHERE].score()  # block 0 reads block 1, and the other way round
     assert (elsewhere.putative, elsewhere.confirmed) == (2, 1)
 
 
@@ -70,7 +70,7 @@ def test_it_counts_like_counting() -> None:
             Counter((b, *sorted(m)) for b, m in zip(home, members, strict=True) if len(m) > 1)
         )
     found = attacks(both[0], both[1], SPINE)
-    assert found[HOUSEHOLDS, LINKED].of().agree == sum((counted[0] & counted[1]).values())
+    assert found[HOUSEHOLDS, LINKED].score().agree == sum((counted[0] & counted[1]).values())
     same = attacks(both[0], both[0], SPINE)
     for name in (PERSONS, MEMBERS, HOUSEHOLDS):
         assert same[name, LINKED].agreement == 1

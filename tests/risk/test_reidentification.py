@@ -43,7 +43,7 @@ def test_expectations_by_hand() -> None:
     )
     guess = of([(0, (0, 0, 0, 0), 2), (0, (0, 0, 0, 1), 1), (1, (1, 0, 0, 0), 1)])
     found = reidentify(guess, truth, spine, PEOPLE)
-    every = found.of()
+    every = found.score()
     assert every.persons == 6
     assert every.agree == 3
     assert every.putative == 3
@@ -51,11 +51,13 @@ def test_expectations_by_hand() -> None:
     assert every.modal == pytest.approx(3 * 3 / 4)
     assert every.proportional == pytest.approx(3 * 3 / 4 * 3 / 5 + 3 / 4 * 1 / 5)
     assert every.leave_one_out == pytest.approx(3 * 3 / 4 * 2 / 4)
-    other = found.of("nonmodal")
+    other = found.score("nonmodal")
     assert (other.persons, other.putative, other.confirmed) == (2, 0.75, 0.25)
-    assert found.of("nonmodal unique").persons == 1  # the Asian woman; the Black man is not alone
-    assert found.of("nonmodal unique").putative == 0
-    assert np.isnan(found.of("nonmodal unique").precision)
+    assert (
+        found.score("nonmodal unique").persons == 1
+    )  # the Asian woman; the Black man is not alone
+    assert found.score("nonmodal unique").putative == 0
+    assert np.isnan(found.score("nonmodal unique").precision)
 
 
 def test_expectations_are_those_of_random_matching(truth: Histogram, guess: Histogram) -> None:
@@ -78,7 +80,7 @@ def test_expectations_are_those_of_random_matching(truth: Histogram, guess: Hist
                 n = min(map(len, pairs))
                 hits += int((pairs[0][:n] == pairs[1][:n]).sum())
         right.append(hits)
-    score = reidentify(guess, truth, SPINE, PEOPLE).of()
+    score = reidentify(guess, truth, SPINE, PEOPLE).score()
     error = np.std(right) / np.sqrt(len(right))
     assert abs(np.mean(right) - score.confirmed) < 4 * error
     assert score.confirmed > 30 * error
@@ -86,14 +88,14 @@ def test_expectations_are_those_of_random_matching(truth: Histogram, guess: Hist
 
 def test_the_truth_finds_everybody_and_the_modal_guess_nobody_else(truth: Histogram) -> None:
     found = reidentify(truth, truth, SPINE, PEOPLE)
-    unique = found.of("nonmodal unique")
+    unique = found.score("nonmodal unique")
     assert found.agreement == 1
     assert unique.persons > 2
     assert unique.precision == unique.putative_rate == unique.confirmed_rate == 1
-    assert found.of("nonmodal").baseline("modal") == 0
+    assert found.score("nonmodal").baseline("modal") == 0
     for group in ("all", "nonmodal"):
-        each = [found.of(group, size).persons for size in SIZES]
-        assert sum(each) == found.of(group).persons
+        each = [found.score(group, size).persons for size in SIZES]
+        assert sum(each) == found.score(group).persons
 
 
 def test_names_of_places_and_the_order_of_persons_change_nothing(
@@ -110,16 +112,16 @@ def test_names_of_places_and_the_order_of_persons_change_nothing(
 def test_some_units_by_themselves(truth: Histogram, guess: Histogram) -> None:
     among = np.arange(BLOCKS) < 3
     found = reidentify(guess, truth, SPINE, PEOPLE, among=among)
-    assert found.of(among=True).persons == truth.totals()[:3].sum()
-    assert found.of().persons == truth.totals().sum()
+    assert found.score(among=True).persons == truth.totals()[:3].sum()
+    assert found.score().persons == truth.totals().sum()
     with pytest.raises(InputError, match="no score of 'all' persons"):
-        reidentify(guess, truth, SPINE, PEOPLE).of(among=True)
+        reidentify(guess, truth, SPINE, PEOPLE).score(among=True)
 
 
 def test_leave_one_out_knows_nothing_of_the_person() -> None:
     """In a block of two different persons the shares have the person in them; the others not."""
     truth = of([(0, (0, 0, 0, 0), 1), (0, (1, 0, 0, 1), 1), (1, (0, 0, 0, 2), 1)])
-    every = reidentify(truth, truth, tree(2), PEOPLE).of()
+    every = reidentify(truth, truth, tree(2), PEOPLE).score()
     assert every.proportional == pytest.approx(0.5 + 0.5 + 1)
     assert every.leave_one_out == 0
 

@@ -71,7 +71,7 @@ def measured(
     sizes: NDArray[np.int8] | None = None,
 ) -> GroupMeasurement:
     people = np.arange(plan.table.leaves) % 5 if people is None else people
-    iterations = len(PERSONS.iterations.of(plan.at))
+    iterations = len(PERSONS.iterations.measured_at(plan.at))
     truth: Confidential[GroupCounts] = Confidential(Everywhere(people, regions, iterations))
     ids = np.array([f"{i:08d}" for i in range(regions)], dtype="S")
     return measure(
@@ -104,7 +104,7 @@ def rejects(noise: Counts, draw: PlannedMeasurement, factor: float, level: float
     """Whether the counts of values are too far from those that a parameter of ``factor`` times that
     of the draw gives: in bins of about as many, by chi-square."""
     parameter = draw.parameter * Fraction(factor).limit_denominator(10)
-    tails = Tails.of(QueryNoise("", "", draw.mechanism, parameter))
+    tails = Tails.from_noise(QueryNoise("", "", draw.mechanism, parameter))
     width = max(1, int((draw.variance**0.5) / 2))
     ends = width * np.arange(-6, 7)  # bins up to 3 standard deviations, and the rest
     above = np.array([1.0, *(tails.above(int(e)) for e in ends), 0.0])
@@ -198,7 +198,7 @@ def test_the_noise_of_a_table_is_that_of_any_size_however_it_was_found() -> None
     plan = plan_of("COUNTY", 2, (-12, 0, 12))
     m = measured(plan, people, regions=12_000)
     found = noise_of(m, plan, people)
-    tails = Tails.of(plan.measurement(FIRST))
+    tails = Tails.from_noise(plan.measurement(FIRST))
     for size, (low, high) in enumerate(((-(10**6), -12), (-12, 0), (0, 12), (12, 10**6))):
         check(found["t2", size], plan.measurement("t2"))
         share, chance = (m.size == size).mean(), tails.above(low - 1) - tails.above(high - 1)
@@ -213,7 +213,7 @@ def test_households_have_one_stage() -> None:
     plans = {p.table.name: p for p in HOUSEHOLDS.plans("us") if p.at == GroupLevel("COUNTY", 2)}
     noise = {}
     for name, plan in plans.items():
-        groups = REGIONS * len(PERSONS.iterations.of(plan.at))
+        groups = REGIONS * len(PERSONS.iterations.measured_at(plan.at))
         sizes = (np.arange(groups) % (len(plan.table.sizes) + 1) - 1).astype(np.int8)
         m = measured(plan, sizes=sizes)
         assert np.array_equal(m.size, sizes)
@@ -251,9 +251,9 @@ def test_groups_of_nobody_are_published_as_often_as_is_said(
     assert not published  # no table
     most = suppression(plan, parameters.chance)
     assert most is not None
-    tail = Tails.of(plan.measurement("t2")).above(most)
+    tail = Tails.from_noise(plan.measurement("t2")).above(most)
     assert tail <= 1 - Fraction(chance)
-    assert Tails.of(plan.measurement("t2")).above(most - 1) > 1 - Fraction(chance)
+    assert Tails.from_noise(plan.measurement("t2")).above(most - 1) > 1 - Fraction(chance)
     assert abs(shown - groups * tail) < 5 * (groups * tail * (1 - tail)) ** 0.5
     if chance != "0.9999":  # of that there are too few to notice it
         for factor in (0.7, 1.3):
@@ -272,7 +272,7 @@ def test_none_is_left_out_at_states_and_above(at: tuple[str, int]) -> None:
 def test_chunks_that_differ_in_anything_share_no_noise() -> None:
     """In the level, in the regions, in the truth, in the plan, in how often it is drawn."""
     plan, people = plan_of("COUNTY", 2, (10**6,) * 3), np.zeros(46, dtype=np.int64)
-    iterations = len(PERSONS.iterations.of(plan.at))
+    iterations = len(PERSONS.iterations.measured_at(plan.at))
     ids = np.array([f"{i:05d}" for i in range(400)], dtype="S")
 
     def drawn(

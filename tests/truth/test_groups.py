@@ -124,7 +124,7 @@ def table_of(truth: GroupTruth | SummedGroups, chosen: np.ndarray | None = None)
 
 
 def expected(crowd: list[Person], at: GroupLevel, race_codes: int = 8) -> np.ndarray:
-    iterations = len(PERSONS.iterations.of(at))
+    iterations = len(PERSONS.iterations.measured_at(at))
     out = np.zeros((len(everywhere(at)) * iterations, SEX_BY_AGE.leaves), dtype=np.int64)
     for (region, iteration, leaf), n in counted(crowd, at, race_codes).items():
         out[region * iterations + iteration, leaf] += n
@@ -146,7 +146,7 @@ def test_totals_tables_and_cells_are_those_of_a_loop(
         known = expected(crowd, at, race_codes)
         assert (truth.regions, truth.iterations) == (
             len(everywhere(at)),
-            len(PERSONS.iterations.of(at)),
+            len(PERSONS.iterations.measured_at(at)),
         )
         assert np.array_equal(truth.totals(), known.sum(axis=1))
         assert np.array_equal(table_of(truth), known)
@@ -165,7 +165,7 @@ def test_some_of_the_regions_have_the_counts_that_they_have_among_all(
     some = np.array(
         [r for r in sorted(chosen, reverse=True) if r < len(everywhere(at))], dtype=np.int32
     )
-    iterations = len(PERSONS.iterations.of(at))
+    iterations = len(PERSONS.iterations.measured_at(at))
     known = (
         expected(crowd, at)
         .reshape(-1, iterations, SEX_BY_AGE.leaves)[some]
@@ -176,7 +176,7 @@ def test_some_of_the_regions_have_the_counts_that_they_have_among_all(
 
 def state_by_state(crowd: list[Person], at: GroupLevel) -> SummedGroups:
     """As tasks count what crosses states, and as their answers are added up."""
-    parts, iterations, leaves = [], len(PERSONS.iterations.of(at)), SEX_BY_AGE.leaves
+    parts, iterations, leaves = [], len(PERSONS.iterations.measured_at(at)), SEX_BY_AGE.leaves
     for state in WHERE.states:
         some, here = (
             WHERE.of_state(at.region, state),

@@ -235,7 +235,7 @@ def check(given: Parameters, groups: int, plan: LevelPlan | None = None, loud: b
         "persons"
     ]
     (row,) = [e for e in said.epsilon if e.delta == DELTA]
-    alone = int(given.iterations.detailed_only[given.iterations.of(USA)].sum())
+    alone = int(given.iterations.detailed_only[given.iterations.measured_at(USA)].sum())
     every = enumerated(plan, groups, loud)
     largest = max(e for t, e in every.items() if t <= alone)
     assert row.pld[0] - 1e-9 <= largest <= row.pld[1] + 1e-9

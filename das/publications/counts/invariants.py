@@ -29,33 +29,35 @@ def listed(spec: RunSpec, trees: Mapping[str, MeasuredSpine], published: Spine) 
     return [line for u in spec.universes for line in _of(u, spec, trees[u.name], published)]
 
 
-def _of(u: Universe, spec: RunSpec, tree: MeasuredSpine, published: Spine) -> Iterator[Invariant]:
-    lowest, dwelling = tree.spine.levels[-1], u.schema.dwelling
+def _of(
+    universe: Universe, spec: RunSpec, tree: MeasuredSpine, published: Spine
+) -> Iterator[Invariant]:
+    lowest, dwelling = tree.spine.levels[-1], universe.schema.dwelling
     if (
         dwelling is not None
         and states_structures(spec)
-        and (u.exact.housing_units or u.exact.group_quarters)
+        and (universe.exact.housing_units or universe.exact.group_quarters)
     ):
         says = bounds_in_words(lowest)
         for end, sign in (("lb", ">="), ("ub", "<=")):
             yield Invariant.make(
-                universe=u.name,
+                universe=universe.name,
                 constraint=f"{dwelling}_total_{end}",
                 level=lowest,
                 query=dwelling,
                 sign=sign,
                 says=says[end],
             )
-    for level, query in u.exact.counts:
+    for level, query in universe.exact.counts:
         whole = tree.home_units(level, published)
         name = query if len(np.unique(whole)) == len(whole) else "joint_total"
         yield Invariant.make(
-            universe=u.name,
+            universe=universe.name,
             constraint=name,
             level=level,
             query=query,
             sign="=",
-            says=counts_in_words(u, level, query),
+            says=counts_in_words(universe, level, query),
         )
 
 

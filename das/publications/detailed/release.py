@@ -90,7 +90,7 @@ class OpenedGroups:
                 f"there is no {totals_file.FILE}, which decides how much is asked",
                 where=self.folder,
             )
-        iterations = self.spec.parameters.iterations.of(plan.at)
+        iterations = self.spec.parameters.iterations.measured_at(plan.at)
         kind = plan.at.region
         region, iteration = (
             self.totals.region.get(kind, ids[:0]),
@@ -110,7 +110,7 @@ class OpenedGroups:
     def measured(self, plan: LevelPlan) -> Iterator[GroupMeasurement]:
         """Part after part of a level."""
         iterations = self.spec.parameters.iterations
-        members = iterations.of(plan.at)
+        members = iterations.measured_at(plan.at)
         only = iterations.detailed_only[members] & bool(plan.first)
         root = self._root(plan)
         yield from measurements.each(root, plan, iterations.code[members], only)
@@ -119,7 +119,7 @@ class OpenedGroups:
         """All measurements of a level from one part: from a state, or from regions that cross
         states."""
         iterations = self.spec.parameters.iterations
-        members = iterations.of(plan.at)
+        members = iterations.measured_at(plan.at)
         only = iterations.detailed_only[members] & bool(plan.first)
         root = self._root(plan)
         return measurements.part(root, plan, subtree, iterations.code[members], only)
@@ -136,7 +136,7 @@ class OpenedGroups:
     def codes(self) -> dict[str, NDArray[np.str_]]:
         """The iterations of each level."""
         iterations = self.spec.parameters.iterations
-        return {p.level: iterations.code[iterations.of(p.at)] for p in self.spec.plans}
+        return {p.level: iterations.code[iterations.measured_at(p.at)] for p in self.spec.plans}
 
 
 def write_public(

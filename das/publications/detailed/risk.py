@@ -185,13 +185,13 @@ def risk(folder: Path, product: str | None) -> CommandAnswer:
     return CommandAnswer(data, lambda: _show(found, seen))
 
 
-def _show(found: Sequence[tuple[str, Membership]], seen: Sequence[DisclosureBySize]) -> None:
+def _show(memberships: Sequence[tuple[str, Membership]], seen: Sequence[DisclosureBySize]) -> None:
     screen = console()
     screen.print(
         records_table(
             "Whether somebody was counted: right guesses at even odds, and who is found by false"
             " alarms",
-            [{"who": who, **_shown(m)} for who, m in found],
+            [{"who": who, **_shown(m)} for who, m in memberships],
         )
     )
     if seen:

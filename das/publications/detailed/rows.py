@@ -116,7 +116,7 @@ def _rows_of_groups(
         here = np.isin(codes[m.region[group]], regions)
         group, value, number = group[here], value[here], number[here]
     iterations = opened.spec.parameters.iterations
-    which = iterations.of(plan.at)[m.iteration[group]]
+    which = iterations.measured_at(plan.at)[m.iteration[group]]
     size = np.zeros(len(group), np.int64) if query in (ONLY, FIRST) else m.size[group]
     cells = np.array([plan.table.cells[s][n] for s, n in zip(size, number, strict=True)], object)
     out: RowColumns = {

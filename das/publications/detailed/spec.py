@@ -191,7 +191,7 @@ class DetailedSpec:
     def classes(self, plan: LevelPlan) -> dict[str, int]:
         """The classes that a level has groups of, and of how many iterations."""
         alone = self.parameters.iterations.detailed_only[
-            self.parameters.iterations.of(plan.at)
+            self.parameters.iterations.measured_at(plan.at)
         ] & bool(plan.first)
         found = {plan.tables: int((~alone).sum()), plan.totals: int(alone.sum())}
         return {c: n for c, n in found.items() if n}

@@ -116,13 +116,13 @@ class PublishedGroups:
     found: dict[str, FoundGroups]
 
 
-def rows(opened: OpenedGroups, found: dict[str, FoundGroups]) -> Iterator[GroupRows]:
+def rows(opened: OpenedGroups, groups: dict[str, FoundGroups]) -> Iterator[GroupRows]:
     """All that is published, level after level, of any number of states no more at a time than one
     part of the measurements. What was found is counted on the way."""
     parameters = opened.spec.parameters
     for plan in opened.spec.plans:
         codes = encoded(opened.codes[plan.level])
-        of = found.setdefault(
+        of = groups.setdefault(
             plan.level, FoundGroups(np.zeros(len(plan.table.sizes), dtype=np.int64))
         )
         for m in opened.measured(plan):
@@ -296,7 +296,7 @@ def _listed(opened: OpenedGroups, outlook: LevelOutlook, published: PublishedGro
     plan = outlook.plan
     words = {ONLY: TOTAL, FIRST: FIRST, plan.table.name: CELL}
     regions = len(opened.regions.ids[plan.at.region])
-    iterations = len(opened.spec.parameters.iterations.of(plan.at))
+    iterations = len(opened.spec.parameters.iterations.measured_at(plan.at))
     return ListedLevel(
         plan.at.name,
         plan.table.name,

@@ -56,7 +56,7 @@ class AgeCounts(Frozen):
     low: AgeValues | None = None
     high: AgeValues | None = None
 
-    def of(self, unit: int) -> AgeCounts:
+    def at_unit(self, unit: int) -> AgeCounts:
         """Those of one place."""
         if self.low is None or self.high is None:
             return AgeCounts(self.value[unit])
@@ -138,8 +138,8 @@ def ages_html(pictures: AgePictures, title: str, *, private: Private) -> str:
     drawn = [
         (
             pictures.names[i],
-            Markup(pyramid(pictures.five.of(i), pictures.names[i])),
-            Markup(single_years(pictures.single.of(i), pictures.names[i])),
+            Markup(pyramid(pictures.five.at_unit(i), pictures.names[i])),
+            Markup(single_years(pictures.single.at_unit(i), pictures.names[i])),
         )
         for i in places
     ]
@@ -152,7 +152,10 @@ def ages_html(pictures: AgePictures, title: str, *, private: Private) -> str:
         medians=Markup(medians(pictures)),
         drawn=drawn,
         classes=tuple(LISTED),
-        lines=[(pictures.names[i], pictures.listed.of(i), pictures.median.of(i)) for i in places],
+        lines=[
+            (pictures.names[i], pictures.listed.at_unit(i), pictures.median.at_unit(i))
+            for i in places
+        ],
     )
 
 
@@ -198,7 +201,7 @@ class PlaceChoice:
     names: Sequence[str] = ()
     first: int = 12
 
-    def of(self, spine: Spine, persons: Ints) -> tuple[Ints, int]:
+    def chosen(self, spine: Spine, persons: Ints) -> tuple[Ints, int]:
         """The rows, and how many more were asked for. Raises :class:`UserError` where nobody
         lives."""
         columns = PlaceColumns.of_level(spine, self.level)
@@ -229,7 +232,7 @@ def age_pictures(run: Path, choice: PlaceChoice) -> tuple[ReleaseSource, AgePict
         return h.up(up, spine.units(level)).answer(query).reshape(spine.units(level), 2, -1)
 
     ages, asked = counted(source.counts(u)), source.asked
-    shown, left_out = replace(choice, level=level).of(spine, ages.sum(axis=(1, 2)))
+    shown, left_out = replace(choice, level=level).chosen(spine, ages.sum(axis=(1, 2)))
     drawn = [] if asked is None else [counted(h)[shown] for h in source.replicates(u)]
     kept = partial(_counts, ages[shown], drawn, asked)
     return source, AgePictures(

@@ -238,12 +238,12 @@ def pyramids(places: PlaceProfiles) -> str:
 
 
 def _small(
-    of: NDArray[np.float64], root: NDArray[np.float64], most: float, width: float, height: float
+    place: NDArray[np.float64], root: NDArray[np.float64], most: float, width: float, height: float
 ) -> Chart:
     """One of many, without the words at its axes."""
     chart, edges = Chart(width, height), np.array([*_EDGES, 90])
     for sign, sex, colour in ((-1, 0, MALE), (1, 1, FEMALE)):
-        chart.area(*steps(sign * of[sex], edges), colour, opacity=0.75)
+        chart.area(*steps(sign * place[sex], edges), colour, opacity=0.75)
         chart.area(*steps(sign * root[sex], edges), "none", INK)
     chart.x.low, chart.x.high, chart.y.low, chart.y.high = -most, most, 0.0, 94.5
     return chart
@@ -320,9 +320,9 @@ def aged(p: PlaceProfiles) -> list[AgedPlace]:
     return out
 
 
-def share(part: float, of: int) -> float | None:
+def share(part: float, whole: int) -> float | None:
     """A share of 1, where there is something to share."""
-    return float(part) / of if of else None
+    return float(part) / whole if whole else None
 
 
 def drawn(places: PlaceProfiles) -> dict[str, Any]:

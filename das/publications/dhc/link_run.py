@@ -31,7 +31,7 @@ def link_run(
         linking.link_release(
             directory.release,
             directory.linked,
-            linking.LinkOptions.of(asked),
+            linking.LinkOptions.from_configuration(asked),
             workers=workers,
             progress=progress,
         )

@@ -167,11 +167,11 @@ def dhc_html(
     )
 
 
-def worst(of: Iterable[Certificates]) -> Certificate:
+def worst(certificates: Iterable[Certificates]) -> Certificate:
     """The certificate of some levels together: the worst estimation, and the number of widened
     roundings."""
     out = Certificates()
-    for c in of:
+    for c in certificates:
         out = out.merge(c)
     return replace(out.estimation, widened=out.rounding.widened)
 
@@ -258,15 +258,17 @@ def write(
     atomic.write_text(out / NAME, page)
 
 
-def margins(u: DhcUniverse) -> Iterator[NoiseMargins]:
+def margins(universe: DhcUniverse) -> Iterator[NoiseMargins]:
     """The margins of each query of a universe that has few answers, level by level."""
-    for query in (u.schema.query(name) for p in u.strategy.outer for name in p.queries):
+    for query in (
+        universe.schema.query(name) for p in universe.strategy.outer for name in p.queries
+    ):
         if query.answers <= FEW:
             yield NoiseMargins(
-                u.name,
+                universe.name,
                 query.title,
                 query.answers,
-                tuple(d.margin() for d in u.plan.measurements if d.query == query.name),
+                tuple(d.margin() for d in universe.plan.measurements if d.query == query.name),
             )
 
 

@@ -69,13 +69,13 @@ class OnDemandRelease(Protocol):
     @property
     def spec(self) -> MeasuredOnDemand: ...
 
-    def measured(self, u: DhcUniverse) -> Spine:
+    def measured(self, universe: DhcUniverse) -> Spine:
         """The spine that a universe is measured over."""
 
-    def geocodes(self, u: DhcUniverse) -> str:
+    def geocodes(self, universe: DhcUniverse) -> str:
         """Where the codes of its units are listed."""
 
-    def source(self, u: DhcUniverse) -> OnDemandReader:
+    def source(self, universe: DhcUniverse) -> OnDemandReader:
         """The answers of a universe."""
 
 
@@ -132,9 +132,13 @@ def _units(spine: Spine, level: str, asked: RowOptions) -> NDArray[np.int64]:
 
 
 def _of_query(
-    opened: OnDemandRelease, u: DhcUniverse, level: str, query: str, units: NDArray[np.int64]
+    opened: OnDemandRelease, universe: DhcUniverse, level: str, query: str, units: NDArray[np.int64]
 ) -> RowColumns:
-    m, q, spine = opened.source(u).read(level, query), u.schema.query(query), opened.measured(u)
+    m, q, spine = (
+        opened.source(universe).read(level, query),
+        universe.schema.query(query),
+        opened.measured(universe),
+    )
     unit, cell = np.divmod(m.at, m.cells)
     here = np.isin(unit, units)
     unit, cell, values = unit[here], cell[here], m.values[here]
@@ -145,7 +149,7 @@ def _of_query(
     }
     shape = [len(g.groups) for g in q.groupings]
     at, words = np.unravel_index(cell, shape), []
-    for attribute, g, i in zip(u.schema.attributes, q.groupings, at, strict=True):
+    for attribute, g, i in zip(universe.schema.attributes, q.groupings, at, strict=True):
         out[attribute.name] = np.array(g.groups, dtype=object)[i]
         if not g.is_total:
             words.append(np.array(g.labels, dtype=object)[i])
@@ -195,7 +199,7 @@ class PublicDhc(PublicHalf):
         return open_dhc(release)
 
     def source(self, release: Path) -> ReleaseSource:
-        return DhcReplicates.of(open_dhc(release))
+        return DhcReplicates.from_release(open_dhc(release))
 
     def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
         opened, asked = _asked(path, asked)
@@ -258,16 +262,18 @@ class PublicDhc(PublicHalf):
         )
 
 
-def _redundant(u: DhcUniverse, spec: DhcSpec) -> Iterator[RedundantMeasurement]:
+def _redundant(universe: DhcUniverse, spec: DhcSpec) -> Iterator[RedundantMeasurement]:
     """What follows from the counts that are held fixed in each lowest unit, at any level."""
     small = dict.fromkeys(
-        d.query for d in u.plan.plain if u.schema.query(d.query).answers <= _MOST_KNOWN
+        d.query
+        for d in universe.plan.plain
+        if universe.schema.query(d.query).answers <= _MOST_KNOWN
     )
-    nothing = [q for q in small if not open_answers(u.schema, q, u.fixed_query)]
-    known = spec.geography.levels[-1], u.fixed_query
-    for d in u.plan.plain:
+    nothing = [q for q in small if not open_answers(universe.schema, q, universe.fixed_query)]
+    known = spec.geography.levels[-1], universe.fixed_query
+    for d in universe.plan.plain:
         if d.query in nothing:
-            yield RedundantMeasurement(d, known, d.cost / u.plan.cost, kept=True)
+            yield RedundantMeasurement(d, known, d.cost / universe.plan.cost, kept=True)
 
 
 def _asked(path: Path, asked: RowOptions) -> tuple[OpenedDhc, RowOptions]:

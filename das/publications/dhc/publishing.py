@@ -90,25 +90,27 @@ def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
         yield from of_universe(u.name, *parts)
 
 
-def measurements(u: DhcUniverse, own_spine: bool = False) -> Iterator[dictionary.LineParts]:
+def measurements(universe: DhcUniverse, own_spine: bool = False) -> Iterator[dictionary.LineParts]:
     """Lines for the queries of a universe, for their answers measured on demand, and for what is
     held fixed."""
-    for query in (q for p in u.strategy.outer for q in p.queries):
-        yield "query", "", "", query, u.schema.query(query).title
-    file, records = f"{u.kind.file('nmf')}/*.parquet", RECORDS[u.name]
+    for query in (q for p in universe.strategy.outer for q in p.queries):
+        yield "query", "", "", query, universe.schema.query(query).title
+    file, records = f"{universe.kind.file('nmf')}/*.parquet", RECORDS[universe.name]
     says = f"noisy measurements of {records}: of all that was drawn the answers that were looked at"
-    yield from of_files({file: says + (", and what is published exactly" if u.exact else "")})
-    code = dictionary.measured_code(u.kind, own_spine)
-    columns = ON_DEMAND | (EXACT if u.exact else {}) | code
-    yield from dictionary.of_answers(file, u.schema, columns)
+    yield from of_files(
+        {file: says + (", and what is published exactly" if universe.exact else "")}
+    )
+    code = dictionary.measured_code(universe.kind, own_spine)
+    columns = ON_DEMAND | (EXACT if universe.exact else {}) | code
+    yield from dictionary.of_answers(file, universe.schema, columns)
     if own_spine:
-        yield from dictionary.of_measured_tree(u.kind, records)
-    if u.rests_on is None:
+        yield from dictionary.of_measured_tree(universe.kind, records)
+    if universe.rests_on is None:
         says = (
             f"counts of the lowest units that {records} have exactly: answers to"
-            f" {u.fixed_query}; 0 where there is no row"
+            f" {universe.fixed_query}; 0 where there is no row"
         )
-        yield from of_file(fixed_counts.name(u.name), says, FIXED)
+        yield from of_file(fixed_counts.name(universe.name), says, FIXED)
 
 
 def publish(

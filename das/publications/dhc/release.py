@@ -73,9 +73,9 @@ class OpenedDhc:
     cut: Subtrees
     part: int | None = None
 
-    def tree(self, u: DhcUniverse) -> MeasuredSpine:
+    def tree(self, universe: DhcUniverse) -> MeasuredSpine:
         """What a universe is measured over."""
-        return self.trees[u.name]
+        return self.trees[universe.name]
 
     @property
     def has_own_spine(self) -> bool:
@@ -92,20 +92,22 @@ class OpenedDhc:
         """Those that a subtree, or the upper tree of the whole, is responsible for."""
         return self.cut.levels(self.spine, self.part or 0)
 
-    def measured(self, u: DhcUniverse) -> Spine:
+    def measured(self, universe: DhcUniverse) -> Spine:
         """The spine that a universe is measured over."""
-        return self.tree(u).spine
+        return self.tree(universe).spine
 
-    def own(self, u: DhcUniverse) -> Spine:
+    def own(self, universe: DhcUniverse) -> Spine:
         """The measured tree of these: the upper tree, or the subtree with what is above it."""
-        spine = self.measured(u)
+        spine = self.measured(universe)
         return self.cut.upper_tree(spine) if self.part is None else spine
 
-    def geocodes(self, u: DhcUniverse) -> str:
+    def geocodes(self, universe: DhcUniverse) -> str:
         """Where the codes of measured units are listed."""
-        if self.tree(u).is_published:
+        if self.tree(universe).is_published:
             return "geocodes are those of `das tables`, in its column GEOCODE"
-        return f"geocodes are those of the measured tree, in {tree_path(self.folder, u.name)}"
+        return (
+            f"geocodes are those of the measured tree, in {tree_path(self.folder, universe.name)}"
+        )
 
     def areas(self) -> tuple[Areas, ...]:
         """The areas off the spine that the earlier release knew."""
@@ -116,39 +118,45 @@ class OpenedDhc:
         """The facilities of every lowest unit, by type, ``(units, 24)``."""
         return self.fixed[UNITS].dense()[:, HOMES:]
 
-    def source(self, u: DhcUniverse) -> OnDemandReader:
+    def source(self, universe: DhcUniverse) -> OnDemandReader:
         """What was measured on demand of a universe."""
         return OnDemandReader(
-            run_directory.nmf_folder(self.folder, u.name),
-            self.tree(u).spine,
+            run_directory.nmf_folder(self.folder, universe.name),
+            self.tree(universe).spine,
             private=self.spec.run.private,
         )
 
     def ties(
-        self, u: DhcUniverse, homes: Histogram | None = None, kinds: NDArray[np.bool_] | None = None
+        self,
+        universe: DhcUniverse,
+        homes: Histogram | None = None,
+        kinds: NDArray[np.bool_] | None = None,
     ) -> FixedCounts:
         """What is held fixed of a universe, over its tree; of households it follows from the
         published units, ``homes``. Of a subtree, ``kinds`` are those of the whole.
         """
-        tree = self.tree(u)
-        if u.rests_on is None:
-            able = self.able[tree.place] if u.housed else None
-            fixed = tree.of_published(self.fixed[u.name])
+        tree = self.tree(universe)
+        if universe.rests_on is None:
+            able = self.able[tree.place] if universe.housed else None
+            fixed = tree.of_published(self.fixed[universe.name])
             return FixedCounts.from_histogram(
-                u.schema, u.fixed_query, fixed, tree.spine, able, kinds
+                universe.schema, universe.fixed_query, fixed, tree.spine, able, kinds
             )
         if homes is None:
-            raise ValueError(f"{u.name} rest on {u.rests_on}")
+            raise ValueError(f"{universe.name} rest on {universe.rests_on}")
         fixed = tree.of_published(tenures(homes))
-        return FixedCounts.from_histogram(u.schema, u.fixed_query, fixed, tree.spine)
+        return FixedCounts.from_histogram(universe.schema, universe.fixed_query, fixed, tree.spine)
 
-    def events(self, u: DhcUniverse, level: str) -> tuple[Event, ...]:
+    def events(self, universe: DhcUniverse, level: str) -> tuple[Event, ...]:
         """What measuring a level draws: all answers to all queries, however few are looked at."""
         return tuple(
             Event.from_measurement(
-                d, u.name, self.tree(u).spine.units(level), u.schema.query(d.query).answers
+                d,
+                universe.name,
+                self.tree(universe).spine.units(level),
+                universe.schema.query(d.query).answers,
             )
-            for d in u.plan.at(level)
+            for d in universe.plan.at(level)
         )
 
     @property
@@ -162,7 +170,7 @@ class OpenedDhc:
 
     def estimate(
         self,
-        u: DhcUniverse,
+        universe: DhcUniverse,
         source: SparseSource,
         done: Mapping[str, OuterEstimates],
         pool: Executor | None = None,
@@ -175,37 +183,41 @@ class OpenedDhc:
         def here(problem: OuterProblem, source: SparseSource) -> RefinedEstimates:
             return problem.estimated(source, pool, progress)
 
-        return self.estimated(u, source, done, here)
+        return self.estimated(universe, source, done, here)
 
     def estimated(
         self,
-        u: DhcUniverse,
+        universe: DhcUniverse,
         source: SparseSource,
         done: Mapping[str, OuterEstimates],
         solve: Solver,
     ) -> OuterEstimates:
         """The same, wherever ``solve`` does it."""
-        ties = self.ties(u, self.homes(u, done))
-        problem = self.problem(u, self.tree(u).spine, ties)
-        return self.on_published(u, self.solved(u, problem, source, solve))
+        ties = self.ties(universe, self.homes(universe, done))
+        problem = self.problem(universe, self.tree(universe).spine, ties)
+        return self.on_published(universe, self.solved(universe, problem, source, solve))
 
-    def on_published(self, u: DhcUniverse, found: OuterEstimates) -> OuterEstimates:
+    def on_published(self, universe: DhcUniverse, estimates: OuterEstimates) -> OuterEstimates:
         """Estimates over the measured tree of a universe, added up the published spine. The
         certificates are those of the levels that were estimated.
         """
-        if (tree := self.tree(u)).is_published:
-            return found
+        if (tree := self.tree(universe)).is_published:
+            return estimates
         lowest, places = self.lowest
-        counts = tree.published(found.counts[lowest], places)
-        return OuterEstimates(counts.upward(self.spine), found.certificates, found.prior)
+        counts = tree.published(estimates.counts[lowest], places)
+        return OuterEstimates(counts.upward(self.spine), estimates.certificates, estimates.prior)
 
-    def homes(self, u: DhcUniverse, done: Mapping[str, OuterEstimates]) -> Histogram | None:
+    def homes(self, universe: DhcUniverse, done: Mapping[str, OuterEstimates]) -> Histogram | None:
         """The lowest units' published housing units, if a universe is estimated from them."""
-        return None if u.rests_on is None else done[u.rests_on].counts[self.spine.levels[-1]]
+        return (
+            None
+            if universe.rests_on is None
+            else done[universe.rests_on].counts[self.spine.levels[-1]]
+        )
 
     def problem(
         self,
-        u: DhcUniverse,
+        universe: DhcUniverse,
         spine: Spine,
         ties: FixedCounts,
         above: tuple[str, Histogram] | None = None,
@@ -216,17 +228,17 @@ class OpenedDhc:
         lowest = spine.levels[-1] == self.spine.levels[-1]
         return OuterProblem(
             spine,
-            u.schema,
-            tuple(u.strategy.outer),
+            universe.schema,
+            tuple(universe.strategy.outer),
             ties,
             self.spec.estimation.most,
             above,
-            lowest and u.prior == "shares",
+            lowest and universe.prior == "shares",
             from_subtrees=from_subtrees,
         )
 
     def solved(
-        self, u: DhcUniverse, problem: OuterProblem, source: SparseSource, solve: Solver
+        self, universe: DhcUniverse, problem: OuterProblem, source: SparseSource, solve: Solver
     ) -> RefinedEstimates:
         """Raises :class:`ReleaseError` where what is held fixed contradicts itself, or the
         schema."""
@@ -234,7 +246,7 @@ class OpenedDhc:
             return solve(problem, source)
         except InfeasibleError as error:
             raise ReleaseError(
-                f"what is held fixed of {u.name} cannot be: {error.what}",
+                f"what is held fixed of {universe.name} cannot be: {error.what}",
                 where=self.folder,
                 remedy=ALTERED,
             ) from None
@@ -306,11 +318,11 @@ def open_dhc(release: Path, part: int | None = None) -> OpenedDhc:
 
 
 def _tree(
-    release: Path, spec: DhcSpec, u: DhcUniverse, spine: Spine, part: int | None
+    release: Path, spec: DhcSpec, universe: DhcUniverse, spine: Spine, part: int | None
 ) -> MeasuredSpine:
     """What a universe is measured over. Raises :class:`ReleaseError` if the specification asks for
     another kind of tree."""
-    path = tree_path(release, u.name)
+    path = tree_path(release, universe.name)
     if path.is_file() != (spec.geography.spine == "optimized"):
         there = "is there" if path.is_file() else "is not there"
         raise ReleaseError(

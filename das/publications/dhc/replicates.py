@@ -109,7 +109,7 @@ class DhcReplicates(ReleaseSource):
         return replace(self, earlier=OwnReplicates.of(opened), decided=True)
 
     @staticmethod
-    def of(opened: OpenedDhc) -> DhcReplicates:
+    def from_release(opened: OpenedDhc) -> DhcReplicates:
         universes = [Universe(u.kind, u.schema) for u in opened.spec.universes]
         every = tuple((u, t) for u in universes for t in release_files.tables_of(u.name))
         private = opened.spec.run.private
@@ -125,12 +125,12 @@ class DhcReplicates(ReleaseSource):
     def levels(self, table: Table) -> tuple[str, ...]:
         return release_files.levels_of(table, self.spine)
 
-    def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_]:
-        names = self._exact[u.name].get(level, ())
-        key = (u.name, table.name, names)
+    def exact(self, universe: Universe, table: Table, level: str) -> NDArray[np.bool_]:
+        names = self._exact[universe.name].get(level, ())
+        key = (universe.name, table.name, names)
         if key not in self._exact_columns:
-            queries = [u.schema.query(name) for name in names]
-            self._exact_columns[key] = exact_columns(table, u.schema, queries)
+            queries = [universe.schema.query(name) for name in names]
+            self._exact_columns[key] = exact_columns(table, universe.schema, queries)
         return self._exact_columns[key]
 
     @cached_property
@@ -147,8 +147,8 @@ class DhcReplicates(ReleaseSource):
     def planned(self) -> Sequence[DhcUniverse]:
         return self.opened.spec.universes
 
-    def queries(self, u: Universe) -> Mapping[str, tuple[str, ...]]:
-        plan = self.opened.spec.universe(u.name).plan
+    def queries(self, universe: Universe) -> Mapping[str, tuple[str, ...]]:
+        plan = self.opened.spec.universe(universe.name).plan
         return {
             level: tuple(dict.fromkeys(d.query for d in plan.at(level)))
             for level in self.spine.levels

@@ -453,14 +453,14 @@ class DhcSpec(Specification):
         return self._on_levels(of, getattr(self.budget, universe), {}).rho
 
     def _on_levels(
-        self, of: Strategy, times: Fraction, own: Mapping[str, Mapping[str, Fraction]]
+        self, strategy: Strategy, times: Fraction, own: Mapping[str, Mapping[str, Fraction]]
     ) -> Strategy:
         """``own``: the levels whose costs are not production's."""
         rho = {}
         for lv in self.geography.levels:
-            here = own[lv] if lv in own else of.rho[self.like(lv)]
+            here = own[lv] if lv in own else strategy.rho[self.like(lv)]
             rho[lv] = {q: times * r for q, r in here.items()}
-        return of.measuring(rho)
+        return strategy.measuring(rho)
 
     def lacks_input(self, paths: Sequence[Path]) -> bool:
         return not (paths or self.data.path or self.constraints.from_)

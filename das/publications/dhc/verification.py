@@ -128,9 +128,9 @@ def check_published(opened: OpenedDhc, wording: Wording) -> None:
     )
 
 
-def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
+def _differing(universe: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
     """The lowest units whose answers to the query that is held fixed are others."""
-    query = u.schema.query(u.fixed_query)
+    query = universe.schema.query(universe.fixed_query)
     found = Histogram.from_triplets(h.units, query.answers, h.unit, query.at(h.cell), h.count)
     if found.same_as(exact):
         return np.zeros(0, dtype=np.int64)

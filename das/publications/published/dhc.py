@@ -87,12 +87,12 @@ class OpenedPublishedDhc:
         """The folder of the measurements."""
         return run_directory.nmf_folder(self.folder, PERSONS.name)
 
-    def measured(self, u: DhcUniverse) -> Spine:
+    def measured(self, universe: DhcUniverse) -> Spine:
         """The spine that was measured."""
-        del u
+        del universe
         return self.tree
 
-    def geocodes(self, u: DhcUniverse) -> str:
+    def geocodes(self, universe: DhcUniverse) -> str:
         """Where its codes are listed."""
         return f"geocodes are those of the files, in {self.nmf / SPINE}"
 
@@ -110,9 +110,9 @@ class OpenedPublishedDhc:
         )
         return ExactCounts(PERSONS_FIXED, self.counts, able)
 
-    def source(self, u: DhcUniverse) -> OnDemandReader:
+    def source(self, universe: DhcUniverse) -> OnDemandReader:
         """The answers that were looked at, of all trees together."""
-        del u
+        del universe
         return OnDemandReader(self.nmf, self.tree, private=self.spec.private, partly=True)
 
     def of_tree(self, number: int) -> OnDemandReader:

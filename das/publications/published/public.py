@@ -92,7 +92,7 @@ class PublicPublishedDhc(PublicHalf):
         return open_published_dhc(release)
 
     def source(self, release: Path) -> ReleaseSource:
-        return PersonsReplicates.of(open_published_dhc(release))
+        return PersonsReplicates.from_release(open_published_dhc(release))
 
     def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
         return on_demand_rows.summary(*_asked(path, asked))

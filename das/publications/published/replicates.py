@@ -129,7 +129,7 @@ class PublishedFiles:
 
 
 def make(
-    found: Sequence[Sequence[Member]],
+    members: Sequence[Sequence[Member]],
     out: Path,
     asked: IntervalOptions,
     *,
@@ -147,18 +147,18 @@ def make(
             level.
     """
     chosen_of(_TABLES, LEVELS, asked.tables, asked.levels)  # before anything is read
-    seeded = any(COLUMN in ppmf_persons.header(m).names for files in found for m in files)
-    maker = PublishedFiles(found, _said(found, progress), False if seeded else UNKNOWN)
+    seeded = any(COLUMN in ppmf_persons.header(m).names for files in members for m in files)
+    maker = PublishedFiles(members, _said(members, progress), False if seeded else UNKNOWN)
     return interval_writing.make(
         maker, out, asked, workers=workers, resume=resume, progress=progress
     )
 
 
-def _said(found: Sequence[Sequence[Member]], progress: Progress) -> dict[str, Any]:
+def _said(members: Sequence[Sequence[Member]], progress: Progress) -> dict[str, Any]:
     """What intervals are of: the files of each number, with their digests."""
     listed = {}
-    progress.stage("digests", len(found))
-    for number, files in enumerate(found):
+    progress.stage("digests", len(members))
+    for number, files in enumerate(members):
         listed[str(number)] = [asdict(source) for source in sources(files)]
         progress.advance()
     digests = [sorted(str(source["sha256"]) for source in files) for files in listed.values()]
@@ -166,7 +166,7 @@ def _said(found: Sequence[Sequence[Member]], progress: Progress) -> dict[str, An
         if one in digests[:number]:
             raise InputError(
                 f"numbers {digests.index(one)} and {number} are the same files",
-                where=found[number][0].name,
+                where=members[number][0].name,
                 remedy="give each replicate once",
             )
     digest = sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
@@ -213,7 +213,7 @@ class PersonsReplicates(ReleaseSource):
     opened: OpenedPublishedDhc
 
     @staticmethod
-    def of(opened: OpenedPublishedDhc) -> PersonsReplicates:
+    def from_release(opened: OpenedPublishedDhc) -> PersonsReplicates:
         u = Universe(PERSONS, opened.universe.schema)
         every = tuple((u, t) for t in release_files.tables_of(u.name))
         return PersonsReplicates(opened.spine, every, opened.spec.private, opened.folder, opened)
@@ -233,10 +233,10 @@ class PersonsReplicates(ReleaseSource):
     def levels(self, table: Table) -> tuple[str, ...]:
         return release_files.levels_of(table, self.spine)
 
-    def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_]:
+    def exact(self, universe: Universe, table: Table, level: str) -> NDArray[np.bool_]:
         """None: what the files hold fixed are published redistricting counts, which have errors.
         They do not say which of these are exact, as the totals of states are."""
-        return exact_columns(table, u.schema, [])
+        return exact_columns(table, universe.schema, [])
 
     def planned(self) -> Sequence[DhcUniverse]:
         """The strategy that the variances of the files imply. Raises :class:`UserError` where the
@@ -250,7 +250,7 @@ class PersonsReplicates(ReleaseSource):
             )
         return self.opened.spec.universes
 
-    def queries(self, u: Universe) -> Mapping[str, tuple[str, ...]]:
+    def queries(self, universe: Universe) -> Mapping[str, tuple[str, ...]]:
         plan = self.opened.universe.plan
         return {
             level: tuple(dict.fromkeys(d.query for d in plan.at(level)))

@@ -171,29 +171,29 @@ def _states(opened: OpenedDhc) -> tuple[str, ...]:
     return tuple(text(opened.spine.codes[opened.spine.index(name)]).tolist())
 
 
-def _rows(opened: OpenedDhc, of: DhcSums, spec: SdhcSpec) -> Iterator[list[object]]:
+def _rows(opened: OpenedDhc, sums: DhcSums, spec: SdhcSpec) -> Iterator[list[object]]:
     """The answers that are summed, at the levels that have all of them."""
     there = _states(opened)
     if lost := [s for s in spec.sdhc.states if s not in there]:
         raise UserError(
             f"has no state {lost[0]}", where=opened.folder, remedy="name the DHC of the same states"
         )
-    source = opened.source(opened.spec.universe(of.universe))
+    source = opened.source(opened.spec.universe(sums.universe))
     wanted = {LEVELS[STATE]: [there.index(s) for s in spec.sdhc.states]}
     if LEVELS[USA] in opened.spine.levels and len(there) == len(spec.sdhc.states):
         wanted[LEVELS[USA]] = [0]
     for level, units in wanted.items():
-        if of.query not in source.queries(level):
+        if sums.query not in source.queries(level):
             continue
-        m = source.read(level, of.query)
-        at = np.add.outer(np.array(units) * m.cells, of.used)
+        m = source.read(level, sums.query)
+        at = np.add.outer(np.array(units) * m.cells, sums.used)
         variance = m.variance[units]
         if not (np.isin(at, m.at).all() and np.isfinite(variance).all() and np.ptp(variance) == 0):
             continue  # a sum without one of its answers is biased
         values = m.values[np.searchsorted(m.at, at)]
         for region, line in zip(_regions(spec, level), values.tolist(), strict=True):
-            for cell, value in zip(of.used.tolist(), line, strict=True):
-                yield [level, region, of.universe, of.query, cell, value, float(variance[0])]
+            for cell, value in zip(sums.used.tolist(), line, strict=True):
+                yield [level, region, sums.universe, sums.query, cell, value, float(variance[0])]
 
 
 def _regions(spec: SdhcSpec, level: str) -> Sequence[str]:
@@ -218,21 +218,21 @@ def further(spec: SdhcSpec, written: str, where: Path) -> list[FurtherSums]:
         ) from None
 
 
-def _sums(spec: SdhcSpec, key: Key, of: DhcSums, rows: list[dict[str, str]]) -> FurtherSums:
+def _sums(spec: SdhcSpec, key: Key, sums: DhcSums, rows: list[dict[str, str]]) -> FurtherSums:
     level = next(r for r, name in LEVELS.items() if name == key[0])
-    wanted = [(r, str(c)) for r in _regions(spec, key[0]) for c in of.used]
+    wanted = [(r, str(c)) for r in _regions(spec, key[0]) for c in sums.used]
     if [(row["REGION_ID"], row["CELL"]) for row in rows] != wanted:
-        raise ValueError(f"answers of {of.query!r} are missing, or there twice")
+        raise ValueError(f"answers of {sums.query!r} are missing, or there twice")
     variance = {float(row["VARIANCE"]) for row in rows}
     if len(variance) != 1 or not 0 < min(variance) < np.inf:
-        raise ValueError(f"regions of {of.query!r} differ in their noise")
-    values = np.array([int(row["VALUE"]) for row in rows], dtype=float).reshape(-1, len(of.used))
-    return summed(level, of, values, min(variance))
+        raise ValueError(f"regions of {sums.query!r} differ in their noise")
+    values = np.array([int(row["VALUE"]) for row in rows], dtype=float).reshape(-1, len(sums.used))
+    return summed(level, sums, values, min(variance))
 
 
-def summed(level: str, of: DhcSums, values: NDArray[np.float64], variance: float) -> FurtherSums:
+def summed(level: str, sums: DhcSums, values: NDArray[np.float64], variance: float) -> FurtherSums:
     """Of the noisy answers that are used, ``(regions, used)``, each with this variance."""
-    inside = np.array(list(of.sums.values()), dtype=float)[:, of.used]
-    weights = np.zeros((len(of.sums), len(answers())))
-    weights[np.arange(len(of.sums)), [answers().index(a) for a in of.sums]] = 1
+    inside = np.array(list(sums.sums.values()), dtype=float)[:, sums.used]
+    weights = np.zeros((len(sums.sums), len(answers())))
+    weights[np.arange(len(sums.sums)), [answers().index(a) for a in sums.sums]] = 1
     return FurtherSums(level, weights, values @ inside.T, variance * inside @ inside.T)

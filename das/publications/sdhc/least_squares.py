@@ -171,11 +171,15 @@ def alone(m: MeasuredRegions, whole: bool, more: Sequence[FurtherSums] = ()) -> 
 
 
 def _estimates(
-    level: str, regions: tuple[str, ...], u: Array, c: Array, seen: Array, basis: Array
+    level: str, regions: tuple[str, ...], mean: Array, c: Array, seen: Array, basis: Array
 ) -> RegionEstimates:
     lost = basis - basis @ seen
     return RegionEstimates(
-        level, regions, u @ basis.T, basis @ c @ basis.T, np.asarray((lost**2).sum(axis=1) < _SEEN)
+        level,
+        regions,
+        mean @ basis.T,
+        basis @ c @ basis.T,
+        np.asarray((lost**2).sum(axis=1) < _SEEN),
     )
 
 

@@ -125,10 +125,10 @@ def _group(
     parts = {i: [_at(one.above[0], c, i) for c in split] for i in iterations}
     below = {i: _at(*one.below, i) for i in iterations}
 
-    def every(of: Callable[[str, list[int]], Array]) -> tuple[Array, Array]:
+    def every(summed: Callable[[str, list[int]], Array]) -> tuple[Array, Array]:
         """By problem, the sums above the line and that below it."""
-        above = [np.stack([of(i, at) for at in parts[i]], axis=1) for i in iterations]
-        return np.concatenate(above), np.concatenate([of(i, below[i]) for i in iterations])
+        above = [np.stack([summed(i, at) for at in parts[i]], axis=1) for i in iterations]
+        return np.concatenate(above), np.concatenate([summed(i, below[i]) for i in iterations])
 
     n, d = every(lambda _, at: m.values[:, at].sum(axis=1).astype(float))
     sigma = every(lambda _, at: np.full(many, np.sqrt(m.variance[at].sum())))

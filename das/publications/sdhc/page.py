@@ -157,7 +157,7 @@ class ShownNoise:
 def write(
     opened: OpenedSdhc,
     privacy: OwnStatement,
-    found: Sequence[CellEstimate],
+    estimates: Sequence[CellEstimate],
     rows: Mapping[str, int],
     measured: Mapping[str, int],
 ) -> None:
@@ -168,7 +168,7 @@ def write(
     frame = PublicFrame(
         spec.run.name, title, spec.run.name, __version__, (), plain.listed(opened.folder, FILES)
     )
-    shown = {f"{t}: {words}": _cells(found, t) for t, words in TITLES.items()}
+    shown = {f"{t}: {words}": _cells(estimates, t) for t, words in TITLES.items()}
     tables = {title: cells for title, cells in shown.items() if cells}
     page = public_page(
         "sdhc.html",
@@ -177,7 +177,7 @@ def write(
         levels=[],
         tables=tables,
         noise=_noise(opened),
-        thresholds=_thresholds(opened, found),
+        thresholds=_thresholds(opened, estimates),
         rows=rows or measured,
         figure=Markup(averages(next(iter(tables.values())))) if tables else None,
         privacy_page=True,
@@ -185,9 +185,9 @@ def write(
     atomic.write_text(opened.folder / NAME, page)
 
 
-def _cells(found: Sequence[CellEstimate], table: str) -> list[ShownCell]:
+def _cells(estimates: Sequence[CellEstimate], table: str) -> list[ShownCell]:
     """The cells of the nation; for tables with iterations, the totals."""
-    here = [c for c in found if c.region == "1" and c.cell.table == table]
+    here = [c for c in estimates if c.region == "1" and c.cell.table == table]
     several = len({c.cell.iteration for c in here}) > 1
     return [
         ShownCell(ITERATIONS[c.cell.iteration], c.cell.label, c.value, c.low, c.high)
@@ -203,7 +203,7 @@ def _noise(opened: OpenedSdhc) -> list[ShownNoise]:
     ]
 
 
-def _thresholds(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> str:
+def _thresholds(opened: OpenedSdhc, estimates: Sequence[CellEstimate]) -> str:
     """How many persons of an address are counted, and how many are left out."""
     spec, part = opened.spec, opened.spec.sdhc
     if part.mode == PHSAFE:
@@ -222,7 +222,7 @@ def _thresholds(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> str:
         (EXCESS, 1, "Persons left out of the other tables"),
         (EXCESS_CHILDREN, 2, "Children left out of PH3 and PH6"),
     ):
-        for c in found:
+        for c in estimates:
             if (c.region, c.cell.table, c.cell.cell) == ("1", table, cell) and c.high is not None:
                 out += f" {who}: {c.low:,.0f} to {c.high:,.0f}."
     return out

@@ -163,11 +163,11 @@ def _estimated(
     return found + [alone(m, whole) for m in measured if m.level == AREA]
 
 
-def write(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> dict[str, int]:
+def write(opened: OpenedSdhc, estimates: Sequence[CellEstimate]) -> dict[str, int]:
     """One file for each table: how many rows each has."""
     rows = {}
     for table in TITLES:
-        of = [(c, counted(opened, c.cell)) for c in found if c.cell.table == table]
+        of = [(c, counted(opened, c.cell)) for c in estimates if c.cell.table == table]
         if of:
             rows[table] = _write_table(opened.folder, table, of, opened.spec.run.private)
     return rows

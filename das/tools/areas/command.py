@@ -265,32 +265,32 @@ def of_areas(spec: RunSpec, universe: str, listed: Path, paths: Sequence[Path]) 
     return CommandAnswer(data, lambda: _print_plan(found, spec, universe))
 
 
-def _print_plan(found: AreaPlan, spec: RunSpec, universe: str) -> None:
+def _print_plan(plan: AreaPlan, spec: RunSpec, universe: str) -> None:
     warn_of(spec)
     console().print(
         records_table(
-            f"{spec.run.name}: {universe}, root mean square over {len(found.areas):,} areas of "
-            f"{found.areas.kind}",
-            [_root(s) for s in found.spines],
+            f"{spec.run.name}: {universe}, root mean square over {len(plan.areas):,} areas of "
+            f"{plan.areas.kind}",
+            [_root(s) for s in plan.spines],
         )
     )
-    shown = found.areas.codes[:LISTED]
+    shown = plan.areas.codes[:LISTED]
     rows: list[dict[str, Any]] = [
-        {"area": found.areas.title(i)}
+        {"area": plan.areas.title(i)}
         | {
             f"{s.name}, {n}": _plan_shown(getattr(s, n)[i])
-            for s in found.spines
+            for s in plan.spines
             for n in ("topdown", "estimate")
         }
         for i in range(len(shown))
     ]
     console().print(records_table("Standard deviation of each total", rows))
-    if len(shown) < len(found.areas):
-        click.echo(f"and {len(found.areas) - len(shown):,} areas more: --json has all")
-    if found.shares:
+    if len(shown) < len(plan.areas):
+        click.echo(f"and {len(plan.areas) - len(shown):,} areas more: --json has all")
+    if plan.shares:
         shares = [
             {"level": s.level, "share now, %": 100 * s.now, "best for these areas, %": 100 * s.best}
-            for s in found.shares
+            for s in plan.shares
         ]
         console().print(
             records_table("Shares of the levels, on the spine of the configuration", shares)
@@ -308,7 +308,7 @@ def _plan_shown(value: float) -> float | str:
     return round(float(value), 2) if np.isfinite(value) else "–"
 
 
-def _plan_said(found: AreaPlan, spec: RunSpec, universe: str) -> dict[str, Any]:
+def _plan_said(plan: AreaPlan, spec: RunSpec, universe: str) -> dict[str, Any]:
     spines = [
         {
             "name": s.name,
@@ -317,18 +317,18 @@ def _plan_said(found: AreaPlan, spec: RunSpec, universe: str) -> dict[str, Any]:
                 n: _plan_number(np.sqrt(np.mean(getattr(s, n) ** 2))) for n in FIGURES
             },
             "areas": [
-                {"area": found.areas.code(i)} | {n: _plan_number(getattr(s, n)[i]) for n in FIGURES}
-                for i in range(len(found.areas))
+                {"area": plan.areas.code(i)} | {n: _plan_number(getattr(s, n)[i]) for n in FIGURES}
+                for i in range(len(plan.areas))
             ],
         }
-        for s in found.spines
+        for s in plan.spines
     ]
     return {
         "name": spec.run.name,
         "universe": universe,
-        "kind": found.areas.kind,
+        "kind": plan.areas.kind,
         "spines": spines,
-        "shares": [{"level": s.level, "now": s.now, "best": s.best} for s in found.shares],
+        "shares": [{"level": s.level, "now": s.now, "best": s.best} for s in plan.shares],
     }
 
 

@@ -124,11 +124,11 @@ class PlanSummary:
         return self.most[1].published - self.least[1].published
 
 
-def page(source: ReleaseSource, found: AreaCounts) -> str:
+def page(source: ReleaseSource, counts: AreaCounts) -> str:
     """The page as HTML."""
     sections = []
     for (records, table), group in groupby(
-        found.columns, key=lambda c: (c.statistic.universe.records, _table(c))
+        counts.columns, key=lambda c: (c.statistic.universe.records, _table(c))
     ):
         columns = list(group)
         part = columns[0].statistic.cells
@@ -136,27 +136,27 @@ def page(source: ReleaseSource, found: AreaCounts) -> str:
         title = f"{records.capitalize()}{f', {table}' if table else ''}"
         labels = tuple(c.statistic.label for c in columns)
         rows = tuple(
-            (found.areas.title(i), tuple(_cell(c, i) for c in columns))
-            for i in range(len(found.areas))
+            (counts.areas.title(i), tuple(_cell(c, i) for c in columns))
+            for i in range(len(counts.areas))
         )
         sections.append(AreaSection(title, labels, rows, shares=whole))
     return render(
         "areas.html",
         name=source.name,
-        kind=found.areas.kind,
-        areas=len(found.areas),
-        coverage=100 * found.coverage,
+        kind=counts.areas.kind,
+        areas=len(counts.areas),
+        coverage=100 * counts.coverage,
         sections=sections,
-        plan=_plan(source, found),
-        computed=_computed(found),
+        plan=_plan(source, counts),
+        computed=_computed(counts),
         private=source.private,
-        replicates=found.replicates,
+        replicates=counts.replicates,
         wide=100 * WIDE,
     )
 
 
-def _computed(found: AreaCounts) -> list[ComputedLine]:
-    fields = {c.computed.field for c in found.computed}
+def _computed(counts: AreaCounts) -> list[ComputedLine]:
+    fields = {c.computed.field for c in counts.computed}
     return [
         ComputedLine(
             f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area,
@@ -165,7 +165,7 @@ def _computed(found: AreaCounts) -> list[ComputedLine]:
             r.lower,
             r.upper,
         )
-        for r in found.rows()
+        for r in counts.rows()
         if r.field in fields
     ]
 
@@ -178,7 +178,7 @@ def _table(column: AreaColumn) -> str:
     return "" if field == "total" else field.partition("[")[0] if "[" in field else field[:-4]
 
 
-def _plan(source: ReleaseSource, found: AreaCounts) -> PlanSummary | None:
+def _plan(source: ReleaseSource, counts: AreaCounts) -> PlanSummary | None:
     """Where areas of persons do not overlap and have in them every unit in which somebody is
     published.
     """
@@ -186,19 +186,19 @@ def _plan(source: ReleaseSource, found: AreaCounts) -> PlanSummary | None:
     total = next(
         (
             c
-            for c in found.columns
+            for c in counts.columns
             if c.statistic.universe.name == persons.name and c.statistic.cells.all()
         ),
         None,
     )
     if (
         total is None
-        or len(found.areas) < 2
-        or _overlap(found.areas)
-        or int(total.value.sum()) != found.published[persons.name]
+        or len(counts.areas) < 2
+        or _overlap(counts.areas)
+        or int(total.value.sum()) != counts.published[persons.name]
     ):
         return None
-    districts = tuple((found.areas.title(i), _cell(total, i)) for i in range(len(found.areas)))
+    districts = tuple((counts.areas.title(i), _cell(total, i)) for i in range(len(counts.areas)))
     return PlanSummary(districts, persons.exact.total is not None)
 
 
@@ -351,7 +351,7 @@ def _on(
 
 
 def linear(
-    u: Planned,
+    planned: Planned,
     tree: MeasuredSpine,
     bounds: Mapping[str, LevelBounds],
     area: Ints,
@@ -361,7 +361,7 @@ def linear(
     """The standard deviations of the totals of areas by :mod:`das.estimate.areas.estimates`,
     top-down and by full information, ``(areas,)`` both: ``unit[i]`` of the tree's lowest is in
     ``area[i]``."""
-    noise = _Noise(u, tree)
+    noise = _Noise(planned, tree)
     tiers = Tiers.of_bounds(tree.spine, bounds)
     cut = pieces(tiers.parents, area, unit)
     precision = [

@@ -64,13 +64,15 @@ def published_answer(
     return CommandAnswer(marked(data, private), lambda: _print(found, folder, coverage, private))
 
 
-def _print(found: PublishedComparison, folder: Path, coverage: float, private: Private) -> None:
+def _print(
+    comparison: PublishedComparison, folder: Path, coverage: float, private: Private
+) -> None:
     warn(private)
     title = f"Published counts and their intervals at {100 * coverage:g} %"
-    console().print(records_table(title, [_line(r) for r in found.shares()]))
-    if found.elsewhere:
+    console().print(records_table(title, [_line(r) for r in comparison.shares()]))
+    if comparison.elsewhere:
         click.echo(
-            f"das: note: {found.elsewhere:,} are published in blocks that were not measured",
+            f"das: note: {comparison.elsewhere:,} are published in blocks that were not measured",
             err=True,
         )
     for name in (COUNTS, SHARES, PAGE):

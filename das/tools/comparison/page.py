@@ -194,7 +194,7 @@ class PublishedPage:
     notes: tuple[str, ...] = ()
 
     @staticmethod
-    def of(
+    def from_rows(
         name: str,
         source: str,
         coverage: float,
@@ -553,15 +553,17 @@ def _losses(one: Path, other: Path) -> tuple[TwoLosses, ...]:
 
 
 def _queries(
-    one: ReleaseSource, other: ReleaseSource, u: Universe, same: Universe
+    one: ReleaseSource, other: ReleaseSource, universe: Universe, same: Universe
 ) -> dict[str, list[str]]:
     """By level what was measured of a universe in one or the other; of measurements on request the
     queries whose answers can be held.
     """
-    most = SMALL if one.measured is None else u.schema.cells
-    first, second = one.queries(u), other.queries(same)
+    most = SMALL if one.measured is None else universe.schema.cells
+    first, second = one.queries(universe), other.queries(same)
     return {
-        level: [q for q in (*first[level], *second[level]) if u.schema.query(q).answers <= most]
+        level: [
+            q for q in (*first[level], *second[level]) if universe.schema.query(q).answers <= most
+        ]
         for level in one.spine.levels
     }
 
@@ -633,7 +635,7 @@ def compare_published(
     rows, shares, private = found.rows(), found.shares(), source.private
     said = statement.read(release)
     notes = said.says if isinstance(said, ForeignStatement) else ()
-    page = PublishedPage.of(
+    page = PublishedPage.from_rows(
         source.name, counted.source, coverage, rows, shares, found.elsewhere, notes
     )
     rows_csv.write_rows(out / COUNTS, PublishedCountRow, rows, private=private)

@@ -225,18 +225,18 @@ def average_tables(
     return out
 
 
-def _averages(found: Ints, lines: Sequence[PublishedCell]) -> Floats:
-    above = np.stack([_summed(found, x.iteration, *x.above) for x in lines], axis=1)
-    many = _below(found, lines)
+def _averages(answers: Ints, lines: Sequence[PublishedCell]) -> Floats:
+    above = np.stack([_summed(answers, x.iteration, *x.above) for x in lines], axis=1)
+    many = _below(answers, lines)
     return np.where(many > 0, above / np.maximum(many, 1), np.nan)
 
 
-def _below(found: Ints, lines: Sequence[PublishedCell]) -> Ints:
-    return np.stack([_summed(found, x.iteration, *x.below) for x in lines if x.below], axis=1)
+def _below(answers: Ints, lines: Sequence[PublishedCell]) -> Ints:
+    return np.stack([_summed(answers, x.iteration, *x.below) for x in lines if x.below], axis=1)
 
 
-def _summed(found: Ints, iteration: str, table: str, cells: tuple[int, ...]) -> Ints:
-    return found[:, [column(table, iteration, c) for c in cells]].sum(axis=1)
+def _summed(answers: Ints, iteration: str, table: str, cells: tuple[int, ...]) -> Ints:
+    return answers[:, [column(table, iteration, c) for c in cells]].sum(axis=1)
 
 
 def _answers(linked: LinkedPopulation, unit: Ints, units: int) -> Ints:

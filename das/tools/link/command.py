@@ -65,21 +65,21 @@ def link(
     return CommandAnswer(found, lambda: _print(found, out))
 
 
-def _print(found: Mapping[str, Any], out: Path) -> None:
-    warn(found.get("private", True))
-    odd = found["blocks_that_disagree"]
+def _print(facts: Mapping[str, Any], out: Path) -> None:
+    warn(facts.get("private", True))
+    odd = facts["blocks_that_disagree"]
     click.echo(
-        f"{found['persons_in_households']:,} persons in {found['households']:,} households:"
+        f"{facts['persons_in_households']:,} persons in {facts['households']:,} households:"
         " synthetic, no household is a real one"
     )
     click.echo(
-        f"blocks whose persons and households disagree: {odd[BEFORE]:,} of {found['blocks']:,} as"
+        f"blocks whose persons and households disagree: {odd[BEFORE]:,} of {facts['blocks']:,} as"
         f" published, {odd[AFTER]:,} as linked"
     )
     click.echo(
-        f"households that moved to another block: {found['households_in_other_blocks']:,}"
+        f"households that moved to another block: {facts['households_in_other_blocks']:,}"
         f" ({out / 'changes.csv'})"
     )
-    for figure in found["kinship"]:
+    for figure in facts["kinship"]:
         click.echo(f"{figure['says']}: {figure['value']:.3g}")
     click.echo(f"written: {out}")

@@ -64,7 +64,7 @@ class LinkedTract:
     ) -> None:
         self.people, self.home = people, household.copy()
         self.relgq, self.age, self.cls = people.relgq.copy(), people.age, age_classes(people.age)
-        self.levels = HeadLevels.of(people)
+        self.levels = HeadLevels.from_people(people)
         head = np.flatnonzero(np.isin(people.relgq, HEADS))
         self.head = head[np.argsort(household[head])]
         self.tenure = tenure.copy()
@@ -234,7 +234,7 @@ class GroupHomes(Frozen):
     cell: Ints
 
     @staticmethod
-    def of(block: Ints, cell: Ints, wanted: int, rng: np.random.Generator) -> GroupHomes:
+    def resampled(block: Ints, cell: Ints, wanted: int, rng: np.random.Generator) -> GroupHomes:
         """All, and some twice or left out where occupied units had to change; where there are none,
         the first that can be, since persons decide on everything but tenure."""
         if not len(cell):

@@ -65,7 +65,7 @@ class OccupiedBounds(Frozen):
             )
 
     @staticmethod
-    def of(home: Ints, able: Ints, housing: Ints) -> OccupiedBounds:
+    def from_counts(home: Ints, able: Ints, housing: Ints) -> OccupiedBounds:
         """From persons at home, those of them who are or may be 15 and over, and housing units. A
         block with persons keeps one household, also where nobody is 15."""
         lower = (home > 0).astype(np.int64)
@@ -81,7 +81,7 @@ def consistent(occupied: Ints, home: Ints, bounds: OccupiedBounds, group: Ints) 
     sum of a group is kept where its bounds allow, otherwise it is the nearest that they do.
 
     >>> n, able, occ = (np.array(x) for x in ([0, 5, 3, 10, 2], [0, 4, 1, 8, 0], [2, 0, 3, 4, 1]))
-    >>> bounds = OccupiedBounds.of(n, able, np.full(5, 20))
+    >>> bounds = OccupiedBounds.from_counts(n, able, np.full(5, 20))
     >>> consistent(occ, n, bounds, np.zeros(5, dtype=int)).tolist()
     [0, 3, 1, 5, 1]
     """
@@ -194,7 +194,7 @@ def link_tract(given: TractInput) -> LinkedHomes:
         np.flatnonzero(given.group == g) for g in np.unique(given.group[np.flatnonzero(home)])
     ]
     links = _groups(people, groups, occupied, given, rng)
-    published = relationships.by_band(HomePersons.of(given.persons))
+    published = relationships.by_band(HomePersons.from_histogram(given.persons))
     homes = _joined(links, published, blocks)
     if len(homes.cell):
         tract = linked_tract(given, homes)
@@ -208,7 +208,7 @@ def _people_and_units(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
     the numbers of those who changed for it; and the occupied units of each block."""
     blocks, units = len(given.group), unit_counts(given.units)
     people, moved = grown_up(
-        HomePersons.of(given.persons), given.group, np.zeros(blocks, dtype=np.int64)
+        HomePersons.from_histogram(given.persons), given.group, np.zeros(blocks, dtype=np.int64)
     )
     home = np.bincount(people.block, minlength=blocks)
     able = np.bincount(people.block[people.age >= 15], minlength=blocks)
@@ -219,7 +219,7 @@ def _people_and_units(given: TractInput) -> tuple[HomePersons, Ints, Ints]:
             f"{home[homeless[0]]} persons live at home and there are no housing units",
             where=f"block {homeless[0]} of a tract",
         )
-    bounds = OccupiedBounds.of(home, able, there)
+    bounds = OccupiedBounds.from_counts(home, able, there)
     return people, moved, consistent(units["occupied"], home, bounds, given.group)
 
 
@@ -237,7 +237,7 @@ def _groups(
     for here in groups:
         inside = np.flatnonzero(np.isin(block, here))
         where = np.searchsorted(here, block[inside])
-        homes.append(GroupHomes.of(where, cell[inside], int(occupied[here].sum()), rng))
+        homes.append(GroupHomes.resampled(where, cell[inside], int(occupied[here].sum()), rng))
         who.append(np.flatnonzero(np.isin(people.block, here)))
         part = renumbered(people.some(who[-1]), here)
         other = _numbered(who[-1], mate)
@@ -303,7 +303,9 @@ def _joined(links: list[tuple[Ints, GroupLink]], published: Ints, blocks: int) -
 def linked_tract(given: TractInput, homes: LinkedHomes) -> LinkedTract:
     """Linked households, to be moved towards the published totals of their tract."""
     tenure = household_attributes(homes.cell)[TENURE.name]
-    totals = published_totals(HomePersons.of(given.persons), given.households, given.group)
+    totals = published_totals(
+        HomePersons.from_histogram(given.persons), given.households, given.group
+    )
     return LinkedTract(homes.people, homes.household, tenure, given.group, totals)
 
 
@@ -388,5 +390,5 @@ def _totals(given: Sequence[TractInput]) -> Totals:
         for name in ("persons", "households")
     )
     return published_totals(
-        HomePersons.of(persons), households, np.zeros(persons.units, dtype=np.int64)
+        HomePersons.from_histogram(persons), households, np.zeros(persons.units, dtype=np.int64)
     )

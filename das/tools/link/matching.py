@@ -281,7 +281,7 @@ class HeadLevels(Frozen):
     race: Ints
 
     @staticmethod
-    def of(people: HomePersons) -> HeadLevels:
+    def from_people(people: HomePersons) -> HeadLevels:
         """Nobody under 15 can be one; their class is the first."""
         return HeadLevels(
             people.sex,
@@ -448,15 +448,17 @@ class Exchange:
     Of the households of a block that are alike in all features, one is tried: that which fits its
     householder least."""
 
-    def __init__(self, at: Ints, block: Ints, couple: Ints, cost: Floats, of: Features) -> None:
+    def __init__(
+        self, at: Ints, block: Ints, couple: Ints, cost: Floats, features: Features
+    ) -> None:
         self.at, self.block, self.couple, self.cost = at.copy(), block, couple, cost
-        self.weight = of.weight.astype(np.float32)
-        self.features = of.of.astype(np.float32)
-        self.alike = np.unique(of.of, axis=0, return_inverse=True)[1].reshape(-1)
-        held = np.zeros_like(of.wanted)
-        np.add.at(held, block, of.of[at])
-        self.lack = (of.wanted - held).astype(np.float32)
-        self.homes = [np.flatnonzero(block == b) for b in range(len(of.wanted))]
+        self.weight = features.weight.astype(np.float32)
+        self.features = features.of.astype(np.float32)
+        self.alike = np.unique(features.of, axis=0, return_inverse=True)[1].reshape(-1)
+        held = np.zeros_like(features.wanted)
+        np.add.at(held, block, features.of[at])
+        self.lack = (features.wanted - held).astype(np.float32)
+        self.homes = [np.flatnonzero(block == b) for b in range(len(features.wanted))]
         self.tried_of = np.zeros(len(at), dtype=bool)
         for b in range(len(self.homes)):
             self._represent(b)

@@ -60,7 +60,7 @@ class HomePersons(Frozen):
         return len(self.block)
 
     @staticmethod
-    def of(h: Histogram) -> HomePersons:
+    def from_histogram(h: Histogram) -> HomePersons:
         """From counts of ``dhcp`` by block; persons in group quarters are left out."""
         found = np.unravel_index(h.cell, DHCP.shape)
         levels = [np.asarray(x, dtype=np.int64) for x in found]
@@ -426,19 +426,19 @@ class Totals(Frozen):
         return Totals(wanted, weight)
 
 
-def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
+def _axes(attributes: Mapping[str, Ints]) -> dict[str, Ints]:
     """The level of each axis, from attributes of ``dhch``; any shape."""
-    t, kind = type_fields(), of[ATTRIBUTE]
+    t, kind = type_fields(), attributes[ATTRIBUTE]
     couple, own, size = t.couple[kind], t.own[kind], t.size[kind]
     return {
-        "sex": of["sex"],
-        "age": of["hhage"],
-        "age3": np.searchsorted((2, 6), of["hhage"], side="right"),
-        "hisp": of["hisp"],
-        "race": of["race"],
-        "tenure": of[TENURE.name],
-        "large": np.searchsorted(_BEYOND, of.get(MEMBERS, size), side="right"),
-        "owned": np.where(of[TENURE.name] == 2, 1, 0),
+        "sex": attributes["sex"],
+        "age": attributes["hhage"],
+        "age3": np.searchsorted((2, 6), attributes["hhage"], side="right"),
+        "hisp": attributes["hisp"],
+        "race": attributes["race"],
+        "tenure": attributes[TENURE.name],
+        "large": np.searchsorted(_BEYOND, attributes.get(MEMBERS, size), side="right"),
+        "owned": np.where(attributes[TENURE.name] == 2, 1, 0),
         "couple": couple,
         "partner": np.where(couple == N, 2, np.where(couple <= MS, 0, 1)),
         "own": own,
@@ -447,7 +447,7 @@ def _axes(of: Mapping[str, Ints]) -> dict[str, Ints]:
         "relatives": t.relatives[kind],
         "alone": np.where(size == 1, 1, 0),
         "size": size - 1,
-        "old head": np.where(of["hhage"] >= 6, 1, 0),
+        "old head": np.where(attributes["hhage"] >= 6, 1, 0),
     }
 
 
@@ -480,9 +480,9 @@ CELLS = _SENIOR_AT + 4
 FAMILIES = len(_FAMILIES)
 
 
-def household_index(of: Mapping[str, Ints], families: int = FAMILIES) -> Ints:
+def household_index(attributes: Mapping[str, Ints], families: int = FAMILIES) -> Ints:
     """The cell of households in each of the first ``families``, ``(..., families)``."""
-    return _cells(_axes(of), slice(families))
+    return _cells(_axes(attributes), slice(families))
 
 
 def _cells(levels: Mapping[str, Ints], which: slice) -> Ints:

@@ -214,30 +214,30 @@ LEAST, _FEW = 0.2, 300
 _TRIES = {"tenures": 6, "joined": 4, "exchanged": 4, "swapped": 6, "headed": 6}
 
 
-def steered(of: LinkedTract, rng: np.random.Generator, sweeps: int) -> None:
+def steered(tract: LinkedTract, rng: np.random.Generator, sweeps: int) -> None:
     """Lower the distance of a tract."""
     for _ in range(sweeps):
-        many = made(of, local_moves.relabelled(of))
+        many = made(tract, local_moves.relabelled(tract))
         for name, tries in _TRIES.items():
-            many += made(of, getattr(local_moves, name)(of, rng, tries))
-        if many <= len(of.head) / _FEW:
+            many += made(tract, getattr(local_moves, name)(tract, rng, tries))
+        if many <= len(tract.head) / _FEW:
             break
 
 
-def made(of: LinkedTract, found: HouseholdMoves) -> int:
+def made(tract: LinkedTract, moves: HouseholdMoves) -> int:
     """Make the moves that gain, the best first; returns how many. A household changes once."""
-    good = local_moves.best(of, found, of.prices(), LEAST)
-    index, now, then = _cells(of, good)
-    chosen = _Chosen(of)
+    good = local_moves.best(tract, moves, tract.prices(), LEAST)
+    index, now, then = _cells(tract, good)
+    chosen = _Chosen(tract)
     homes, cost = good.homes.tolist(), good.cost.tolist()
-    group = (FIRST_GROUP + of.group[good.homes[:, 0]]).tolist()
+    group = (FIRST_GROUP + tract.group[good.homes[:, 0]]).tolist()
     many = [
         i
         for i, (a, b) in enumerate(zip(now.tolist(), then.tolist(), strict=True))
         if chosen.gains(homes[i], group[i], a, b, cost[i])
     ]
-    of.over[:, :] = chosen.over
-    _apply(of, good.some(np.array(many, dtype=np.int64)), index[many])
+    tract.over[:, :] = chosen.over
+    _apply(tract, good.some(np.array(many, dtype=np.int64)), index[many])
     return len(many)
 
 
@@ -245,10 +245,10 @@ class _Chosen:
     """The moves of a kind while they are judged one by one. Plain lists, because each move changes
     few cells."""
 
-    def __init__(self, of: LinkedTract) -> None:
-        self.over, self.weight = of.over.tolist(), of.weight.tolist()
-        self.above = [row for row in range(FIRST_GROUP) if of.weight[row].any()]
-        self.touched = [False] * len(of.head)
+    def __init__(self, tract: LinkedTract) -> None:
+        self.over, self.weight = tract.over.tolist(), tract.weight.tolist()
+        self.above = [row for row in range(FIRST_GROUP) if tract.weight[row].any()]
+        self.touched = [False] * len(tract.head)
 
     def gains(
         self, homes: list[int], group: int, now: list[int], then: list[int], cost: float
@@ -276,37 +276,37 @@ class _Chosen:
         return True
 
 
-def _cells(of: LinkedTract, good: HouseholdMoves) -> tuple[Ints, Ints, Ints]:
+def _cells(tract: LinkedTract, good: HouseholdMoves) -> tuple[Ints, Ints, Ints]:
     """The cells of households after moves, ``(moves, 2, families)``, and all cells that change,
     ``(moves, cells)``, before and after."""
     index, now, then = [], [], []
     for s in (0, 1):
         home, person = good.homes[:, s], good.persons[:, s]
-        after, _ = of.after(good.heads[:, s], good.counts[:, s], good.tenure[:, s])
+        after, _ = tract.after(good.heads[:, s], good.counts[:, s], good.tenure[:, s])
         index.append(after)
         there = (home >= 0)[:, None]
-        now.append(np.where(there, of.index[home], CELLS))
+        now.append(np.where(there, tract.index[home], CELLS))
         then.append(np.where(there, after, CELLS))
-        there, cls = (person >= 0)[:, None], of.cls[person]
-        now.append(np.where(there, person_index()[of.relgq[person], cls], CELLS))
+        there, cls = (person >= 0)[:, None], tract.cls[person]
+        now.append(np.where(there, person_index()[tract.relgq[person], cls], CELLS))
         then.append(np.where(there, person_index()[good.labels[:, s], cls], CELLS))
     return np.stack(index, 1), np.concatenate(now, 1), np.concatenate(then, 1)
 
 
-def _apply(of: LinkedTract, chosen: HouseholdMoves, index: Ints) -> None:
+def _apply(tract: LinkedTract, chosen: HouseholdMoves, index: Ints) -> None:
     """Change households and persons by moves that do not touch each other's."""
     for s in (0, 1):
         there = chosen.homes[:, s] >= 0
         home = chosen.homes[there, s]
-        of.head[home], of.counts[home] = chosen.heads[there, s], chosen.counts[there, s]
-        of.tenure[home], of.index[home] = chosen.tenure[there, s], index[there, s]
+        tract.head[home], tract.counts[home] = chosen.heads[there, s], chosen.counts[there, s]
+        tract.tenure[home], tract.index[home] = chosen.tenure[there, s], index[there, s]
     if chosen.whole:
-        goes = np.arange(len(of.head))
+        goes = np.arange(len(tract.head))
         goes[chosen.homes[:, 0]], goes[chosen.homes[:, 1]] = chosen.homes[:, 1], chosen.homes[:, 0]
-        who = np.flatnonzero(of.relgq >= MEMBER)
-        of.home[who] = goes[of.home[who]]
+        who = np.flatnonzero(tract.relgq >= MEMBER)
+        tract.home[who] = goes[tract.home[who]]
     for s in (0, 1):
         there = chosen.persons[:, s] >= 0
         person = chosen.persons[there, s]
-        of.relgq[person], of.home[person] = chosen.labels[there, s], chosen.to[there, s]
-    of.order()
+        tract.relgq[person], tract.home[person] = chosen.labels[there, s], chosen.to[there, s]
+    tract.order()

@@ -81,7 +81,7 @@ class LinkOptions:
             )
 
     @staticmethod
-    def of(asked: DhcLink) -> LinkOptions:
+    def from_configuration(asked: DhcLink) -> LinkOptions:
         """Those of a configuration."""
         return LinkOptions(asked.number, asked.csv, asked.tables, asked.replicates)
 
@@ -150,7 +150,7 @@ def _replicates(opened: OpenedDhc, many: int, pool: Executor) -> list[Mapping[st
     """Counts of replicates of the release."""
     if not many:
         return []
-    source = DhcReplicates.of(opened)
+    source = DhcReplicates.from_release(opened)
     published = source.published()
     return [source.again(published, SeededNoise(0, i), pool) for i in range(many)]
 

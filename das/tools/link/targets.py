@@ -174,21 +174,21 @@ def _exchange(
             of[made.a], of[made.b] = of[made.b], of[made.a]
 
 
-def _made(found: _AlikeHouseholds, size: Floats, over: Floats, error: Floats) -> _AlikeHouseholds:
+def _made(alike: _AlikeHouseholds, size: Floats, over: Floats, error: Floats) -> _AlikeHouseholds:
     """The pairs that gain, the best first, each judged at what the ones before left ``over``."""
-    step = size[found.b] - size[found.a]  # what the label of a gains
-    gain = _change(over, error, found.cell_a, found.cell_b, step)
+    step = size[alike.b] - size[alike.a]  # what the label of a gains
+    gain = _change(over, error, alike.cell_a, alike.cell_b, step)
     made = []
     for i in np.argsort(gain, kind="stable")[: int((gain < 0).sum())].tolist():
         if (np.abs(over) <= error).all():
             break
         one = slice(i, i + 1)
-        x, y = found.cell_a[one], found.cell_b[one]
+        x, y = alike.cell_a[one], alike.cell_b[one]
         if _change(over, error, x, y, step[one])[0] < 0:
             over[x] += step[one]
             over[y] -= step[one]
             made.append(i)
-    return found.some(np.array(made, dtype=np.int64))
+    return alike.some(np.array(made, dtype=np.int64))
 
 
 def _change(over: Floats, error: Floats, a: Ints, b: Ints, step: Floats) -> Floats:
@@ -199,11 +199,16 @@ def _change(over: Floats, error: Floats, a: Ints, b: Ints, step: Floats) -> Floa
 
 
 def _alike_but_tenure(
-    block: Ints, of: dict[str, Ints], race: Ints, tenure: Ints, here: Ints, rng: np.random.Generator
+    block: Ints,
+    attributes: dict[str, Ints],
+    race: Ints,
+    tenure: Ints,
+    here: Ints,
+    rng: np.random.Generator,
 ) -> _AlikeHouseholds:
-    t, kind = type_fields(), of[ATTRIBUTE][here]
+    t, kind = type_fields(), attributes[ATTRIBUTE][here]
     fields = (t.couple, t.relatives, t.own, t.multig)
-    alike = [of["sex"], of["hhage"], of["hisp"], race]
+    alike = [attributes["sex"], attributes["hhage"], attributes["hisp"], race]
     key = _key([block[here], *(x[here] for x in alike), *(f[kind] for f in fields)])
     a, b = _drawn(key, rng)
     a, b = here[a], here[b]
@@ -213,7 +218,7 @@ def _alike_but_tenure(
 
 def _alike_heads(
     linked: LinkedPopulation,
-    of: dict[str, Ints],
+    attributes: dict[str, Ints],
     race: Ints,
     tenure: Ints,
     here: Ints,
@@ -223,7 +228,14 @@ def _alike_heads(
     age, first = linked.people.age[heads], _first_ages(linked)
     alone = linked.people.relgq[heads] == HEADS[0]
     several = here[~alone[here]]
-    alike = [linked.block, tenure, of["sex"], of["hhage"], of["hisp"], (age < ADULT).astype(int)]
+    alike = [
+        linked.block,
+        tenure,
+        attributes["sex"],
+        attributes["hhage"],
+        attributes["hisp"],
+        (age < ADULT).astype(int),
+    ]
     a, b = _drawn(_key([x[several] for x in alike]), rng)
     a, b = several[a], several[b]
     apart = np.maximum(np.abs(age[a] - first[b]), np.abs(age[b] - first[a]))
@@ -255,7 +267,7 @@ def _drawn(key: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
 
 
 def _with(
-    linked: LinkedPopulation, of: dict[str, Ints], race: Ints, tenure: Ints, heads: Ints
+    linked: LinkedPopulation, attributes: dict[str, Ints], race: Ints, tenure: Ints, heads: Ints
 ) -> LinkedPopulation:
     """The link with these races and tenures of households, and these householders."""
     people, place = linked.people, np.flatnonzero(np.isin(linked.people.relgq, HEADS))
@@ -264,6 +276,6 @@ def _with(
         value = getattr(people, name).copy()
         value[place] = value[heads]
         levels[name] = value
-    new = {**of, "race": race, TENURE.name: tenure}
+    new = {**attributes, "race": race, TENURE.name: tenure}
     cell = np.ravel_multi_index([new[a.name] for a in DHCH.attributes], DHCH.shape)
     return replace(linked, people=HomePersons(people.block, **levels), cell=cell.astype(np.int64))

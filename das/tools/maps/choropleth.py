@@ -255,7 +255,7 @@ def _line(source: ReleaseSource, universe: str | None, table: str, answer: str |
     return OneCount(source.universe(t), t.query, t.times(j), t.name, says, (t, j))
 
 
-def _which(of: str, labels: Sequence[str], fields: Sequence[str], answer: str | None) -> int:
+def _which(shown: str, labels: Sequence[str], fields: Sequence[str], answer: str | None) -> int:
     """Which of the answers to a query, or of the lines of a table, is meant."""
     if answer is None and len(labels) == 1:
         return 0
@@ -263,7 +263,7 @@ def _which(of: str, labels: Sequence[str], fields: Sequence[str], answer: str | 
     listed += f"; and {len(labels) - LISTED_COUNTS:,} more" if len(labels) > LISTED_COUNTS else ""
     if answer is None:
         raise UserError(
-            f"{of!r} has {len(labels):,} answers, and a map shows one",
+            f"{shown!r} has {len(labels):,} answers, and a map shows one",
             where="--answer",
             remedy=f"choose by number or name, of {listed}",
         )
@@ -275,7 +275,9 @@ def _which(of: str, labels: Sequence[str], fields: Sequence[str], answer: str | 
     if len(same) != 1:
         lines = " and ".join(str(k + 1) for k in same)
         raise UserError(
-            f"no answer {answer!r} to {of!r}" if not same else f"{answer!r} is {lines} of {of!r}",
+            f"no answer {answer!r} to {shown!r}"
+            if not same
+            else f"{answer!r} is {lines} of {shown!r}",
             where="--answer",
             remedy=f"choose of {listed}" if not same else "choose one by its number",
         )

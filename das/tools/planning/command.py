@@ -51,16 +51,16 @@ from das.tools.planning.optimize import OptimiseOptions, show_dhc_optimum, show_
 # every query of every level, and what that costs.
 
 
-def refuse(of: PublicHalf, requests: Mapping[str, tuple[str, object]]) -> None:
+def refuse(publication: PublicHalf, requests: Mapping[str, tuple[str, object]]) -> None:
     """``requests`` are options that choose, with the feature that each needs: where the publication
     does not have it, they are refused with its reason."""
     for option, (feature, asked) in requests.items():
         if asked:
-            require(of, feature, option)
+            require(publication, feature, option)
 
 
 def show_margins(
-    of: PublicHalf,
+    publication: PublicHalf,
     given: Specification,
     universe: str | None,
     coverages: Sequence[float],
@@ -68,21 +68,21 @@ def show_margins(
     as_json: bool,
 ) -> None:
     """Show the margins of every universe, or of one; also after estimation, where they are known."""
-    spec = of.resolved(given)
+    spec = publication.resolved(given)
     names = [u.name for u in spec.universes]
     wanted = names if universe is None else [named(universe, names, "universe", "--universe")]
     plans = {u.name: u.plan for u in spec.universes}
     errors: Mapping[LevelQuery, float] = {}
     notes: Sequence[str] = ()
-    if "plan --margin" not in of.cannot:
-        choice = cast(PlanningHalf, of).choices(spec, universe)
+    if "plan --margin" not in publication.cannot:
+        choice = cast(PlanningHalf, publication).choices(spec, universe)
         errors = choice.repricing.errors(choice.repricing.plan)
         notes = choice.notes(choice.repricing.plan)
     promise = promises(spec.terms, {name: plan.measurements for name, plan in plans.items()})
     private = spec.run.private
     rows = [_row(name, plans[name], errors, coverages) for name in wanted]
     said = {"name": spec.run.name, "universes": rows, "notes": list(notes), **plain(promise)}
-    no_optimiser = [f"no optimiser: {of.cannot['optimise']}"] if "optimise" in of.cannot else []
+    reason = publication.cannot.get("optimise")
 
     def for_a_reader() -> None:
         warn(private, PLANNED)
@@ -93,8 +93,9 @@ def show_margins(
             click.echo(note)
         for line in promises_of(promise, neighbours, private):
             console().print(line, highlight=False)
-        for line in (*no_optimiser, f"das check {config} prints the exact noise of every query"):
-            click.echo(line)
+        if reason:
+            click.echo(f"no optimiser: {reason}")
+        click.echo(f"das check {config} prints the exact noise of every query")
 
     print_answer(CommandAnswer(marked(said, private, PLANNED), for_a_reader), as_json)
 
@@ -163,15 +164,15 @@ class PlanRequest:
 
 
 def show_options(
-    of: PublicHalf,
+    publication: PublicHalf,
     spec: Any,
     universe: str | None,
     request: PlanRequest,
     config: Path,
     as_json: bool,
 ) -> None:
-    """``of`` has ``plan --margin``; ``spec`` is resolved."""
-    asked = cast(PlanningHalf, of).choices(spec, universe)
+    """``publication`` has ``plan --margin``; ``spec`` is resolved."""
+    asked = cast(PlanningHalf, publication).choices(spec, universe)
     wished = {
         place: _whole(value, text)
         for text, place, value in _requests("--margin", request.margins, asked)

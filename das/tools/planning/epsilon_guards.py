@@ -190,8 +190,8 @@ def scaled_down(limits: PairLimits, chosen: PairCosts, kept: PairCosts) -> PairC
     """The costs of a plan, with what is free of them lowered by one factor until no pair of records
     costs more than its limit. Raises :class:`SpecError` where what is kept alone does."""
 
-    def cost(of: PairCosts, changed: frozenset[LevelQuery]) -> Fraction:
-        return sum((of.get(pair, Fraction(0)) for pair in changed), Fraction(0))
+    def cost(costs: PairCosts, changed: frozenset[LevelQuery]) -> Fraction:
+        return sum((costs.get(pair, Fraction(0)) for pair in changed), Fraction(0))
 
     part = Fraction(1)
     for changed, most in limits.items():

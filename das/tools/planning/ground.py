@@ -60,7 +60,7 @@ class Ground:
     note: str = FULL_INFORMATION
 
 
-def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
+def of_units(spec: RunSpec, planned: Planned, units: Sequence[int]) -> Ground:
     """A tree known only by its numbers of units. Raises :class:`UserError`."""
     levels = spec.geography.levels
     where = "--units"
@@ -76,12 +76,12 @@ def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
             where=where,
             remedy="begin with 1, and give no level fewer units than the one above it",
         )
-    known = -1 if u.exact.total is None else levels.index(u.exact.total)
+    known = -1 if planned.exact.total is None else levels.index(planned.exact.total)
     if units[-1] > MOST_UNITS:
         raise UserError(
             f"{units[-1]:,} units", where=where, remedy=f"give no more than {MOST_UNITS:,}"
         )
-    measurements = Choices.alike(_pairs(u.plan), ALL, _each(u.plan))
+    measurements = Choices.alike(_pairs(planned.plan), ALL, _each(planned.plan))
     text = ", ".join(f"{n:,} {level}" for n, level in zip(units, levels, strict=True))
 
     def model(estimands: Sequence[Estimand]) -> Model:
@@ -89,7 +89,7 @@ def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
             raise UserError(
                 "areas need real blocks", where=where, remedy="give --data or --like in its place"
             )
-        return Homogeneous.for_schema(u.schema, levels, units, measurements, estimands, known)
+        return Homogeneous.for_schema(planned.schema, levels, units, measurements, estimands, known)
 
     return Ground(
         "numbers",
@@ -181,22 +181,24 @@ def _room() -> float:
 
 
 def _of_tree(
-    u: Planned,
+    planned: Planned,
     tree: MeasuredSpine,
     bounds: Mapping[str, LevelBounds],
     areas: Mapping[str, Areas],
     made: tuple[str, ...],
 ) -> Ground:
-    """``u`` as the configuration has it, of no tree: its plan has the measurements of every
+    """``planned`` as the configuration has it, of no tree: its plan has the measurements of every
     level."""
-    measurements = Choices.over(_pairs(u.plan), tree, _each(u.plan))
+    measurements = Choices.over(_pairs(planned.plan), tree, _each(planned.plan))
     says = (
         "the real tree:"
         f" {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
     )
 
     def model(estimands: Sequence[Estimand]) -> Model:
-        return trees.of_structures(u.schema, tree, bounds, measurements, estimands, areas, _room())
+        return trees.of_structures(
+            planned.schema, tree, bounds, measurements, estimands, areas, _room()
+        )
 
     return Ground("tree", says, made, measurements, areas, None, model)
 

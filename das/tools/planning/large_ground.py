@@ -42,28 +42,28 @@ NOTE = (
 NOTHING_YET = Fraction(1, 1_000_000)
 
 
-def with_new(u: DhcUniverse, new: Sequence[LevelQuery]) -> DhcUniverse:
+def with_new(universe: DhcUniverse, new: Sequence[LevelQuery]) -> DhcUniverse:
     """The universe with more queries at some levels, at next to no cost. Raises
     :class:`UserError` for one that is measured already."""
-    rho: dict[str, dict[str, Fraction]] = {lv: dict(qs) for lv, qs in u.strategy.rho.items()}
+    rho: dict[str, dict[str, Fraction]] = {lv: dict(qs) for lv, qs in universe.strategy.rho.items()}
     for level, query in new:
         if query in rho[level]:
             raise UserError(f"{level}:{query} is measured already", where="measure")
         rho[level][query] = NOTHING_YET
     try:
-        return replace(u, strategy=u.strategy.measuring(rho))
+        return replace(universe, strategy=universe.strategy.measuring(rho))
     except SpecError as error:
         raise UserError(error.what, where="measure", remedy=error.remedy) from None
 
 
-def holding(target_set: TargetSet, u: DhcUniverse) -> TargetSet:
+def holding(target_set: TargetSet, universe: DhcUniverse) -> TargetSet:
     """The targets, with every measurement held at levels that have none."""
     levels = {t.estimand.place for t in target_set.targets}
-    others = ((d.level, d.query) for d in u.plan.plain if d.level not in levels)
+    others = ((d.level, d.query) for d in universe.plan.plain if d.level not in levels)
     return replace(target_set, hold=tuple(dict.fromkeys((*target_set.hold, *others))))
 
 
-def of_units(u: DhcUniverse, opened: OpenedDhc, levels: Sequence[str]) -> Ground:
+def of_units(universe: DhcUniverse, opened: OpenedDhc, levels: Sequence[str]) -> Ground:
     """Units of the ``levels``, as a release published them. Raises :class:`UserError` if it has
     not these levels."""
     if odd := [lv for lv in levels if lv not in opened.spine.levels]:
@@ -72,9 +72,11 @@ def of_units(u: DhcUniverse, opened: OpenedDhc, levels: Sequence[str]) -> Ground
             where="--like",
             remedy=f"its levels are {', '.join(opened.spine.levels)}",
         )
-    counts = release_files.read_counts(opened.folder, opened.spine)[u.name].upward(opened.spine)
-    tables = {t.name: t for t in release_files.tables_of(u.name)}
-    pairs = tuple((d.level, d.query) for d in u.plan.plain)
+    counts = release_files.read_counts(opened.folder, opened.spine)[universe.name].upward(
+        opened.spine
+    )
+    tables = {t.name: t for t in release_files.tables_of(universe.name)}
+    pairs = tuple((d.level, d.query) for d in universe.plan.plain)
     measurements = Choices.alike(pairs, ALL)
     chosen = {level: _sample(counts[level]) for level in levels}
 
@@ -82,9 +84,9 @@ def of_units(u: DhcUniverse, opened: OpenedDhc, levels: Sequence[str]) -> Ground
         samples = {}
         for level, units in chosen.items():
             here = [q for lv, q in pairs if lv == level]
-            groups = _Groups.of(u, tables, level, estimands)
+            groups = _Groups.from_estimands(universe, tables, level, estimands)
             samples[level] = [
-                _unit(u, here, counts[level].rows(i, i + 1).cell, groups, len(units))
+                _unit(universe, here, counts[level].rows(i, i + 1).cell, groups, len(units))
                 for i in units.tolist()
             ]
         return UnitsAlone(measurements, tuple(estimands), samples)
@@ -98,12 +100,12 @@ def of_units(u: DhcUniverse, opened: OpenedDhc, levels: Sequence[str]) -> Ground
     return Ground("tree", says, (made,), measurements, {}, None, model, note=NOTE)
 
 
-def at_levels(found: Optimum, levels: Sequence[str]) -> Optimum:
+def at_levels(optimum: Optimum, levels: Sequence[str]) -> Optimum:
     """Without what is said of levels that were not sampled: nothing is known of them."""
     return replace(
-        found,
-        guarded=tuple(r for r in found.guarded if r.estimand.place in levels),
-        redundant=tuple(pair for pair in found.redundant if pair[0] in levels),
+        optimum,
+        guarded=tuple(r for r in optimum.guarded if r.estimand.place in levels),
+        redundant=tuple(pair for pair in optimum.redundant if pair[0] in levels),
     )
 
 
@@ -123,42 +125,45 @@ class _Groups:
     lines: tuple[Table | str, ...]
 
     @staticmethod
-    def of(
-        u: DhcUniverse, tables: Mapping[str, Table], level: str, estimands: Sequence[Estimand]
+    def from_estimands(
+        universe: DhcUniverse,
+        tables: Mapping[str, Table],
+        level: str,
+        estimands: Sequence[Estimand],
     ) -> _Groups:
         here = [i for i, a in enumerate(estimands) if a.place == level and not a.areas]
         return _Groups(
             tuple(here), tuple(tables.get(estimands[i].query, estimands[i].query) for i in here)
         )
 
-    def of_cells(self, u: DhcUniverse, cells: Ints) -> tuple[NDArray[np.float64], Ints]:
+    def of_cells(self, universe: DhcUniverse, cells: Ints) -> tuple[NDArray[np.float64], Ints]:
         """Every line on some cells, ``(cells, L)``, and the estimand of each."""
-        parts = [_lines(u, of, cells) for of in self.lines]
+        parts = [_lines(universe, of, cells) for of in self.lines]
         numbers = [np.full(p.shape[1], n) for p, n in zip(parts, self.numbers, strict=True)]
         return np.concatenate(parts, axis=1), np.concatenate(numbers)
 
 
-def _lines(u: DhcUniverse, of: Table | str, cells: Ints) -> NDArray[np.float64]:
+def _lines(universe: DhcUniverse, estimand: Table | str, cells: Ints) -> NDArray[np.float64]:
     """How often each line of a table, or answer to a query, counts each cell; those with any."""
-    if isinstance(of, Table):
-        answer = of.query.at(cells)
-        every = np.stack([of.times(j)[answer] for j in range(len(of.columns))], axis=1)
+    if isinstance(estimand, Table):
+        answer = estimand.query.at(cells)
+        every = np.stack([estimand.times(j)[answer] for j in range(len(estimand.columns))], axis=1)
         return every[:, every.any(axis=0)].astype(float)
-    answer = np.unique(u.schema.query(of).at(cells), return_inverse=True)[1]
+    answer = np.unique(universe.schema.query(estimand).at(cells), return_inverse=True)[1]
     many = int(answer.max()) + 1
     some = np.unique(np.linspace(0, many - 1, min(many, LINES)).astype(int))
     return (answer[:, None] == some).astype(float)
 
 
 def _unit(
-    u: DhcUniverse, measured: Sequence[str], cells: Ints, groups: _Groups, units: int
+    universe: DhcUniverse, measured: Sequence[str], cells: Ints, groups: _Groups, units: int
 ) -> SampledUnit:
     """The passes of a unit with these positive cells."""
-    lines, group = groups.of_cells(u, cells)
-    last, passes = u.schema.query(u.fixed_query), []
-    for outer in u.strategy.outer:
+    lines, group = groups.of_cells(universe, cells)
+    last, passes = universe.schema.query(universe.fixed_query), []
+    for outer in universe.strategy.outer:
         key, first, of = np.unique(
-            u.schema.query(outer.frozen).at(cells), return_index=True, return_inverse=True
+            universe.schema.query(outer.frozen).at(cells), return_index=True, return_inverse=True
         )
         if len(key) > MOST:
             raise InputError(
@@ -170,14 +175,14 @@ def _unit(
         np.add.at(mean, of, lines)
         mean /= np.bincount(of)[:, None]
         index = {
-            q: np.unique(u.schema.query(q).at(cells[first]), return_inverse=True)[1]
+            q: np.unique(universe.schema.query(q).at(cells[first]), return_inverse=True)[1]
             for q in outer.queries
             if q in measured
         }
         if not index:
-            raise InputError("a pass in which nothing is measured", where=u.name)
+            raise InputError("a pass in which nothing is measured", where=universe.name)
         tie = np.unique(last.at(cells[first]), return_inverse=True)[1]
         passes.append(SampledPass(index, tie, mean))
-        last = u.schema.query(outer.frozen)
+        last = universe.schema.query(outer.frozen)
     share = 1 / np.bincount(group, minlength=group.max() + 1)[group] / units
     return SampledUnit(tuple(passes), group, share)

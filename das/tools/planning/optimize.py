@@ -114,10 +114,10 @@ def show_optimum(
         show(found, spec, universe.name, universe.records, as_json)
 
 
-def show(found: Optimum, spec: Specification, universe: str, records: str, as_json: bool) -> None:
+def show(optimum: Optimum, spec: Specification, universe: str, records: str, as_json: bool) -> None:
     """On the terminal or as JSON."""
-    data = marked(_said(found, spec, universe), spec.run.private, PLANNED)
-    print_answer(CommandAnswer(data, lambda: _print(found, spec, records)), as_json)
+    data = marked(_said(optimum, spec, universe), spec.run.private, PLANNED)
+    print_answer(CommandAnswer(data, lambda: _print(optimum, spec, records)), as_json)
 
 
 def _ground(
@@ -142,25 +142,25 @@ def _ground(
 # --------------------------------------------------------------------------------------------
 
 
-def _print(found: Optimum, spec: Specification, records: str) -> None:
+def _print(optimum: Optimum, spec: Specification, records: str) -> None:
     warn(spec.run.private, PLANNED)
-    title = f"{spec.run.name}: {records}, {found.ground.says}"
-    console().print(records_table(title, [_row(r, found) for r in found.rows]))
-    console().print(records_table("Shares of rho, %", _shares(found)))
-    if found.losses:
-        console().print(records_table("Guards on epsilon", [_loss(r) for r in found.losses]))
-    for says in _sentences(found):
+    title = f"{spec.run.name}: {records}, {optimum.ground.says}"
+    console().print(records_table(title, [_row(r, optimum) for r in optimum.rows]))
+    console().print(records_table("Shares of rho, %", _shares(optimum)))
+    if optimum.losses:
+        console().print(records_table("Guards on epsilon", [_loss(r) for r in optimum.losses]))
+    for says in _sentences(optimum):
         click.echo(says)
 
 
-def _row(r: TargetRow, found: Optimum) -> dict[str, Any]:
+def _row(r: TargetRow, optimum: Optimum) -> dict[str, Any]:
     row: dict[str, Any] = {
         "target": str(r.estimand),
         "now": _figure(r.now),
         "best": _figure(r.then),
         "ratio": _figure(r.then / r.now) if r.now else "–",
     }
-    if any(x.limit is not None for x in found.rows):
+    if any(x.limit is not None for x in optimum.rows):
         row["limit"] = "–" if r.limit is None else _figure(r.limit)
     if r.predicted is not None:
         row |= {"predicted now": _figure(r.predicted[0]), "predicted best": _figure(r.predicted[1])}
@@ -182,17 +182,17 @@ def _figure(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
-def _costs(found: Optimum) -> list[tuple[str, str, Fraction, Fraction]]:
-    now, then = ({(d.level, d.query): d.cost for d in p.plain} for p in (found.now, found.plan))
+def _costs(optimum: Optimum) -> list[tuple[str, str, Fraction, Fraction]]:
+    now, then = ({(d.level, d.query): d.cost for d in p.plain} for p in (optimum.now, optimum.plan))
     return [
         (lv, q, now.get((lv, q), Fraction(0)), then.get((lv, q), Fraction(0)))
-        for lv, q in found.ground.measurements.pairs
+        for lv, q in optimum.ground.measurements.pairs
     ]
 
 
-def _shares(found: Optimum) -> list[dict[str, Any]]:
+def _shares(optimum: Optimum) -> list[dict[str, Any]]:
     """By level and query of the plan's that has one, in per cent of the total of each plan."""
-    a, b = found.now.cost, found.plan.cost
+    a, b = optimum.now.cost, optimum.plan.cost
     return [
         {
             "level": lv,
@@ -200,64 +200,68 @@ def _shares(found: Optimum) -> list[dict[str, Any]]:
             "now": f"{float(100 * n / a):.2f}",
             "best": f"{float(100 * t / b):.2f}" if t else "–",
         }
-        for lv, q, n, t in _costs(found)
+        for lv, q, n, t in _costs(optimum)
     ]
 
 
-def _sentences(found: Optimum) -> list[str]:
-    out = [found.certificate]
-    if found.target_set.objective == "least":
-        out.append(f"rho = {float(found.plan.cost):.6g} in place of {float(found.now.cost):.6g}")
-    if found.losses:
+def _sentences(optimum: Optimum) -> list[str]:
+    out = [optimum.certificate]
+    if optimum.target_set.objective == "least":
         out.append(
-            f"rho = {float(found.plan.cost):.6g}, at which every guard on epsilon holds by exact"
+            f"rho = {float(optimum.plan.cost):.6g} in place of {float(optimum.now.cost):.6g}"
+        )
+    if optimum.losses:
+        out.append(
+            f"rho = {float(optimum.plan.cost):.6g}, at which every guard on epsilon holds by exact"
             " composition"
         )
-    if found.pairs:
+    if optimum.pairs:
         out.append(
-            f"no two records cost more rho than their limit ({found.pairs:,} kinds of pairs)"
+            f"no two records cost more rho than their limit ({optimum.pairs:,} kinds of pairs)"
         )
-    if found.gap > optimizing.GAPS[found.ground.kind][0] * UNPROVED:
-        out.append(_unproved(found))
-    for level, query in found.redundant:
-        cost = next(n for lv, q, n, _ in _costs(found) if (lv, q) == (level, query))
+    if optimum.gap > optimizing.GAPS[optimum.ground.kind][0] * UNPROVED:
+        out.append(_unproved(optimum))
+    for level, query in optimum.redundant:
+        cost = next(n for lv, q, n, _ in _costs(optimum) if (lv, q) == (level, query))
         out.append(
-            f"the measurement {level}:{query} takes {float(100 * cost / found.now.cost):.2f} % of rho and"
+            f"the measurement {level}:{query} takes {float(100 * cost / optimum.now.cost):.2f} % of rho and"
             " buys nothing"
         )
-    out += [*_worse(found), *_unmoved(found)]
-    if found.over:
+    out += [*_worse(optimum), *_unmoved(optimum)]
+    if optimum.over:
         out.append(
-            f"a limit is exceeded by {100 * found.over:.2g} %: the search ended after {found.steps}"
+            f"a limit is exceeded by {100 * optimum.over:.2g} %: the search ended after {optimum.steps}"
             " steps"
         )
-    return [*out, found.ground.note]
+    return [*out, optimum.ground.note]
 
 
-def _unproved(found: Optimum) -> str:
+def _unproved(optimum: Optimum) -> str:
     """That the search did not reach its bound, and what that leaves open."""
     why = (
         ""
-        if found.ground.measurements.separate
+        if optimum.ground.measurements.separate
         else ", which need not be in reach where only children share their parents' budget"
     )
     return (
-        f"NOT PROVED BEST: after {found.steps:,} steps the plan is {100 * found.gap:.2g} % above its"
+        f"NOT PROVED BEST: after {optimum.steps:,} steps the plan is {100 * optimum.gap:.2g} % above its"
         f" bound{why}. Another plan can be better by that much at most; prices are the bound's."
     )
 
 
-def _worse(found: Optimum) -> list[str]:
+def _worse(optimum: Optimum) -> list[str]:
     """What becomes worse of all that is a target or is measured, by how much, and why."""
-    rows = [r for r in (*found.rows, *found.guarded) if r.then > CHANGED * r.now]
+    rows = [r for r in (*optimum.rows, *optimum.guarded) if r.then > CHANGED * r.now]
     if not rows:
         return ["nothing that is a target or is measured becomes worse"]
-    cost = {(lv, q): (n / found.now.cost, t / found.plan.cost) for lv, q, n, t in _costs(found)}
+    cost = {
+        (lv, q): (n / optimum.now.cost, t / optimum.plan.cost) for lv, q, n, t in _costs(optimum)
+    }
     rows.sort(key=lambda r: -r.then / r.now)
     out = [
-        f"{len(rows):,} of {len(found.rows) + len(found.guarded):,} counts that are targets or are"
+        f"{len(rows):,} of {len(optimum.rows) + len(optimum.guarded):,} counts that are targets or are"
         " measured become worse, for their share of rho goes to the targets"
-        + ("" if found.target_set.guard else " and no [guard] holds them")
+        + ("" if optimum.target_set.guard else " and no [guard] holds them")
     ]
     for r in rows[:WORST]:
         spent = cost.get((r.estimand.place, r.estimand.query))
@@ -275,14 +279,14 @@ def _worse(found: Optimum) -> list[str]:
     return out
 
 
-def _unmoved(found: Optimum) -> list[str]:
+def _unmoved(optimum: Optimum) -> list[str]:
     """Targets that have a price, and are not better for it."""
     return [
         f"{r.estimand} costs {100 * r.price:.0f} % and is not better: so much of rho is what holds it at"
         f" {_figure(r.then)}"
         + (f", its limit being {_figure(r.limit)}" if r.limit is not None else "")
         + "; with less weight or a looser limit that goes to the other targets"
-        for r in found.rows
+        for r in optimum.rows
         if r.price >= DEAR and r.then > r.now / CHANGED
     ]
 
@@ -305,48 +309,48 @@ def _target_data(r: TargetRow) -> dict[str, Any]:
     return out
 
 
-def _said(found: Optimum, spec: Specification, universe: str) -> dict[str, Any]:
+def _said(optimum: Optimum, spec: Specification, universe: str) -> dict[str, Any]:
     return {
         "name": spec.run.name,
         "universe": universe,
-        "objective": found.target_set.objective,
-        "tree": found.ground.says,
-        "made_from": list(found.ground.made_from),
-        "rho_now": str(found.now.cost),
-        "rho": str(found.plan.cost),
-        "value": found.value,
-        "bound": found.bound,
-        "certificate": found.certificate,
-        "steps": found.steps,
-        "exceeded": found.over,
-        "targets": [_target_data(r) for r in found.rows],
-        "others": [_target_data(r) for r in found.guarded],
-        "gap": found.gap,
-        "redundant": [{"level": lv, "query": q} for lv, q in found.redundant],
-        "guards": [asdict(r) for r in found.losses],
-        "pairs": found.pairs,
+        "objective": optimum.target_set.objective,
+        "tree": optimum.ground.says,
+        "made_from": list(optimum.ground.made_from),
+        "rho_now": str(optimum.now.cost),
+        "rho": str(optimum.plan.cost),
+        "value": optimum.value,
+        "bound": optimum.bound,
+        "certificate": optimum.certificate,
+        "steps": optimum.steps,
+        "exceeded": optimum.over,
+        "targets": [_target_data(r) for r in optimum.rows],
+        "others": [_target_data(r) for r in optimum.guarded],
+        "gap": optimum.gap,
+        "redundant": [{"level": lv, "query": q} for lv, q in optimum.redundant],
+        "guards": [asdict(r) for r in optimum.losses],
+        "pairs": optimum.pairs,
         "shares": [
             {
                 "level": lv,
                 "query": q,
-                "now": str(n / found.now.cost),
-                "best": str(t / found.plan.cost),
+                "now": str(n / optimum.now.cost),
+                "best": str(t / optimum.plan.cost),
             }
-            for lv, q, n, t in _costs(found)
+            for lv, q, n, t in _costs(optimum)
         ],
     }
 
 
-def made_from(found: Optimum, targets: str) -> tuple[str, ...]:
+def made_from(optimum: Optimum, targets: str) -> tuple[str, ...]:
     """What the shares were made from."""
-    return f"the targets {targets} ({found.target_set.objective})", *found.ground.made_from
+    return f"the targets {targets} ({optimum.target_set.objective})", *optimum.ground.made_from
 
 
-def toml_of(found: Optimum, targets: str, tables: str) -> str:
+def toml_of(optimum: Optimum, targets: str, tables: str) -> str:
     """The ``tables`` of a configuration, after what is proved of them."""
     head = [
-        f"# das plan --optimise {targets}: {found.certificate}",
-        *(f"# {m}" for m in found.ground.made_from),
+        f"# das plan --optimise {targets}: {optimum.certificate}",
+        *(f"# {m}" for m in optimum.ground.made_from),
     ]
     return "\n".join(head) + "\n" + tables
 

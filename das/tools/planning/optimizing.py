@@ -67,7 +67,7 @@ class LossRow:
     most: float
 
     @staticmethod
-    def of(loss: GuardedLoss, plan: Plan) -> LossRow:
+    def from_loss(loss: GuardedLoss, plan: Plan) -> LossRow:
         g, then = loss.guard, loss.epsilon(plan)[1]
         return LossRow(g.relation, g.name, loss.account.over, loss.now[1], then, loss.most)
 
@@ -121,7 +121,7 @@ class Optimum:
 
 
 def optimum(
-    u: PlannedUniverse,
+    universe: PlannedUniverse,
     target_set: TargetSet,
     ground: Ground,
     rho: Fraction | None = None,
@@ -129,7 +129,7 @@ def optimum(
     losses: Sequence[GuardedLoss] = (),
     pairs_cost: PairLimits = MappingProxyType({}),
 ) -> Optimum:
-    """The best shares for the plan of ``u`` as the configuration has it, before it fits a tree;
+    """The best shares for the plan of ``universe`` as the configuration has it, before it fits a tree;
     ``rho``: a total other than its own. With ``losses`` the plan stays within them, even if it
     then costs less; and so with ``pairs_cost`` (:func:`das.accounting.changes.pair_limits`).
 
@@ -137,8 +137,8 @@ def optimum(
         UserError: a target that nothing reaches, limits that contradict the total, an unknown kind
             of areas.
     """
-    plan, total = u.plan, u.plan.cost if rho is None else rho
-    _check_detailed(u, ground.measurements)
+    plan, total = universe.plan, universe.plan.cost if rho is None else rho
+    _check_detailed(universe, ground.measurements)
     if losses or pairs_cost:
         _check_objective(target_set)
     targets = tuple(_with_areas(w, ground) for w in target_set.targets)
@@ -152,11 +152,11 @@ def optimum(
     problem = target_set.problem(model, now, now * float(total / plan.cost), limits)
     gap, steps = GAPS[ground.kind]
     found = optimise(problem, gap, steps, _Telling(progress, model))
-    chosen = _chosen(u, problem, found, costs, total, gap)
+    chosen = _chosen(universe, problem, found, costs, total, gap)
     kept = {pair: costs[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
     made = repriced(plan, lowered(scaled_down(pairs_cost, chosen, kept), kept, losses, plan))
     described = _described(target_set, ground, problem, found, plan, made)
-    said = tuple(LossRow.of(loss, made) for loss in losses)
+    said = tuple(LossRow.from_loss(loss, made) for loss in losses)
     return replace(described, losses=said, pairs=len(pairs_cost))
 
 
@@ -183,17 +183,17 @@ class _Telling:
         takes = model.tree.bytes(model.modes_at_once) if isinstance(model, Recursion) else 0.0
         progress.stage("search" if takes < 1e8 else f"search, {takes / 1e9:.1f} GB", None)
 
-    def __call__(self, found: CertifiedAllocation) -> None:
-        gap = found.missing
+    def __call__(self, allocation: CertifiedAllocation) -> None:
+        gap = allocation.missing
         while 0 < gap < 10.0**-self._reached:
             self._progress.stage(f"search, gap below {10.0**-self._reached:g}", None)
             self._reached += 1
         self._progress.advance()
 
 
-def _check_detailed(u: PlannedUniverse, measurements: Choices) -> None:
+def _check_detailed(universe: PlannedUniverse, measurements: Choices) -> None:
     for level in measurements.lowest:
-        if not any(at == level for at, _ in _telling(u, measurements)):
+        if not any(at == level for at, _ in _telling(universe, measurements)):
             raise UserError(
                 "no query tells every cell apart",
                 where=f"budget.queries.{level}",
@@ -201,12 +201,13 @@ def _check_detailed(u: PlannedUniverse, measurements: Choices) -> None:
             )
 
 
-def _telling(u: PlannedUniverse, measurements: Choices) -> list[LevelQuery]:
+def _telling(universe: PlannedUniverse, measurements: Choices) -> list[LevelQuery]:
     """What tells every cell of the lowest units apart, of all levels that these are measured at."""
     return [
         (level, q)
         for level, q in measurements.pairs
-        if level in measurements.lowest and u.schema.query(q).answers == u.schema.cells
+        if level in measurements.lowest
+        and universe.schema.query(q).answers == universe.schema.cells
     ]
 
 
@@ -248,9 +249,9 @@ def _with_areas(target: AccuracyTarget, ground: Ground) -> AccuracyTarget:
 
 
 def _chosen(
-    u: PlannedUniverse,
+    universe: PlannedUniverse,
     problem: Problem,
-    found: CertifiedAllocation,
+    allocation: CertifiedAllocation,
     now: Mapping[LevelQuery, Fraction],
     total: Fraction,
     gap: float,
@@ -259,20 +260,20 @@ def _chosen(
     meets the limits. Draws too small for a share of their own are dropped; fewer are, if the limits
     need small draws."""
     for floor in (exact.FLOOR, exact.FLOOR // 10, exact.FLOOR // 100, 1):
-        chosen = _rounded(u, problem, found, now, total, floor)
+        chosen = _rounded(universe, problem, allocation, now, total, floor)
         rho = _precisions(chosen, problem.model.measurements)
         f = problem.variances(rho)
         value = problem.value(rho, f)
-        loss = value / found.value - 1 if problem.least else value - found.value
+        loss = value / allocation.value - 1 if problem.least else value - allocation.value
         if problem.over(f).max() <= MET and loss <= gap:
             break
     return chosen
 
 
 def _rounded(
-    u: PlannedUniverse,
+    universe: PlannedUniverse,
     problem: Problem,
-    found: CertifiedAllocation,
+    allocation: CertifiedAllocation,
     now: Mapping[LevelQuery, Fraction],
     total: Fraction,
     floor: int,
@@ -280,8 +281,8 @@ def _rounded(
     """Without shares below ``floor``."""
     pairs = problem.model.measurements.pairs
     kept = {pair: now[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
-    x = {pair: float(r - k) for pair, r, k in zip(pairs, found.rho, problem.kept, strict=True)}
-    split = exact.shares(x, _never_dropped(u, problem.model.measurements, x, kept), floor)
+    x = {pair: float(r - k) for pair, r, k in zip(pairs, allocation.rho, problem.kept, strict=True)}
+    split = exact.shares(x, _never_dropped(universe, problem.model.measurements, x, kept), floor)
     free = total - sum(kept.values(), Fraction(0))
     if not problem.spends_all or problem.room < (1 - 1e-12) * float(free):
         some = exact.rounded_up(sum(x.values()))
@@ -307,7 +308,7 @@ def _rounded(
 
 
 def _never_dropped(
-    u: PlannedUniverse,
+    universe: PlannedUniverse,
     measurements: Choices,
     x: Mapping[LevelQuery, float],
     kept: Mapping[LevelQuery, Fraction],
@@ -315,7 +316,7 @@ def _never_dropped(
     """What tells every cell of the lowest units apart; and of each level the largest draw, so that
     it has one.
     """
-    out = _telling(u, measurements)
+    out = _telling(universe, measurements)
     for level in measurements.levels:
         here = [pair for pair in measurements.pairs if pair[0] == level]
         if not any(pair in kept for pair in here):
@@ -327,7 +328,7 @@ def _rows(
     target_set: TargetSet,
     ground: Ground,
     problem: Problem,
-    found: CertifiedAllocation,
+    allocation: CertifiedAllocation,
     before: Array,
     after: Array,
 ) -> tuple[TargetRow, ...]:
@@ -345,7 +346,7 @@ def _rows(
             float(np.sqrt(f[i])),
             float(np.sqrt(g[i])),
             float(np.sqrt(problem.limit[i])) if problem.limited[i] else None,
-            float(found.price[i]),
+            float(allocation.price[i]),
             None if predicted is None else (float(predicted[0][i]), float(predicted[1][i])),
         )
         for i, a in enumerate(model.estimands)
@@ -356,7 +357,7 @@ def _described(
     target_set: TargetSet,
     ground: Ground,
     problem: Problem,
-    found: CertifiedAllocation,
+    allocation: CertifiedAllocation,
     now: Plan,
     plan: Plan,
 ) -> Optimum:
@@ -366,15 +367,15 @@ def _described(
         for p in (now, plan)
     )
     f, g = problem.variances(before), problem.variances(after)
-    rows = _rows(target_set, ground, problem, found, before, after)
+    rows = _rows(target_set, ground, problem, allocation, before, after)
     over = max(float(problem.over(g).max()), 0.0)
     if problem.least:
-        value, bound = float(plan.cost / now.cost), found.bound / float(now.cost)
+        value, bound = float(plan.cost / now.cost), allocation.bound / float(now.cost)
     else:
         first = problem.value(before, f)
         value, bound = (
             float(np.exp(problem.value(after, g) - first)),
-            float(np.exp(found.bound - first)),
+            float(np.exp(allocation.bound - first)),
         )
     nothing = tuple(
         pair
@@ -392,6 +393,6 @@ def _described(
         value,
         bound,
         float(np.expm1(over / 2)) if over > MET else 0.0,
-        found.steps,
+        allocation.steps,
         nothing,
     )

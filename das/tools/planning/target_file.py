@@ -214,7 +214,7 @@ def _apart(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def target_set_of(
-    found: TargetsFile,
+    file: TargetsFile,
     objective: Objective | None,
     keep: Sequence[str],
     schema: Schema,
@@ -227,14 +227,14 @@ def target_set_of(
     :class:`UserError` for a name that does not exist.
     """
     targets = []
-    for t in found.target:
+    for t in file.target:
         level = named(t.level, levels, "level", f"{where}, target")
         if t.table:
             name = named(t.table, tables, "table", f"{where}, target")
         else:
             name = spelt(t.query, schema, [q for lv, q in measured if lv == level], where)
         targets.append(t.target(Estimand(level, name)))
-    for a in found.area:
+    for a in file.area:
         query = spelt(a.query, schema, [q for _, q in measured], where)
         says = "" if a.population is None else f"{a.population[0]:,} to {a.population[1]:,} persons"
         kind = Path(a.kind).name if is_list(a.kind) else a.kind
@@ -244,22 +244,22 @@ def target_set_of(
         raise SpecError(f"{twice[0]} is a target twice", where=where, remedy="name it once")
     guard = {
         g if g == EVERYTHING else named(g, levels, "level", f"{where}, guard"): v
-        for g, v in found.guard.items()
+        for g, v in file.guard.items()
     }
-    asked = [*((t, f"--keep {t}") for t in keep), *((t, f"{where}, keep") for t in found.keep)]
+    asked = [*((t, f"--keep {t}") for t in keep), *((t, f"{where}, keep") for t in file.keep)]
     kept, held = (
         tuple(p for text, said in texts for p in _draws(text, schema, levels, measured, said))
-        for texts in (asked, [(text, f"{where}, hold") for text in found.hold])
+        for texts in (asked, [(text, f"{where}, hold") for text in file.hold])
     )
-    return TargetSet(objective or found.objective, tuple(targets), guard, kept, held)
+    return TargetSet(objective or file.objective, tuple(targets), guard, kept, held)
 
 
 def new_measurements(
-    found: TargetsFile, schema: Schema, levels: Sequence[str], where: str
+    file: TargetsFile, schema: Schema, levels: Sequence[str], where: str
 ) -> list[tuple[str, str]]:
     """Level and query of each under ``measure``."""
     out = []
-    for text in found.measure:
+    for text in file.measure:
         name, _, asked = text.partition(":")
         level = named(name.strip(), levels, "level", f"{where}, measure")
         out.append((level, spelt(asked.strip(), schema, (), f"{where}, measure")))

@@ -92,10 +92,10 @@ def sf1_schema(single_years: bool = False) -> Schema:
     return Schema("sf1", (SEX, ages, _ORIGIN, _RACE), recodes)
 
 
-def _tallied(of: Where) -> tuple[LabelledWhere, ...]:
+def _tallied(where: Where) -> tuple[LabelledWhere, ...]:
     """Those of each race, alone or in combination."""
     return tuple(
-        (f"{race} alone or in combination", {**of, "cenrace": _with(race)}) for race in RACES
+        (f"{race} alone or in combination", {**where, "cenrace": _with(race)}) for race in RACES
     )
 
 
@@ -103,12 +103,12 @@ def _with(race: str) -> tuple[str, ...]:
     return tuple(c for c in CENRACE if race in c.split("+"))
 
 
-def _by_race(of: Where) -> tuple[LabelledWhere, ...]:
-    return columns(by(_RACE), of)
+def _by_race(where: Where) -> tuple[LabelledWhere, ...]:
+    return columns(by(_RACE), where)
 
 
-def _by_origin_and_race(of: Where) -> tuple[LabelledWhere, ...]:
-    return ("Hispanic or Latino", {**of, **_HISPANIC}), *_by_race({**of, **_OTHERS})
+def _by_origin_and_race(where: Where) -> tuple[LabelledWhere, ...]:
+    return ("Hispanic or Latino", {**where, **_HISPANIC}), *_by_race({**where, **_OTHERS})
 
 
 def _sex_by(ages: TableLines) -> tuple[LabelledWhere, ...]:
@@ -127,9 +127,9 @@ def iterations(name: str, title: str, lines: tuple[LabelledWhere, ...]) -> list[
     ]
 
 
-def block_tables(of: Schema) -> tuple[Tabulation, ...]:
+def block_tables(schema: Schema) -> tuple[Tabulation, ...]:
     """P1, P6 to P12, P12A to I, P14: 773 lines."""
-    groups = {g.name: g for g in of.recodes}
+    groups = {g.name: g for g in schema.recodes}
     by_age = _sex_by(by(groups["age_23_groups"]))
     young = tuple(line(years(a, a), {"age": (str(a),)}, ()) for a in range(20))
     return (
@@ -152,14 +152,14 @@ def block_tables(of: Schema) -> tuple[Tabulation, ...]:
     )
 
 
-def tract_tables(of: Schema) -> tuple[Tabulation, ...]:
+def tract_tables(schema: Schema) -> tuple[Tabulation, ...]:
     """PCT12 and PCT12A to O: sex by the ages of the schema, in single years 103 of them. A to G
     are the race groups, H those of Hispanic origin, I to O the race groups without them."""
-    ages: Attribute | Grouping = of.attribute("age")
-    if len(of.attribute("age").levels) > len(BINS):
+    ages: Attribute | Grouping = schema.attribute("age")
+    if len(schema.attribute("age").levels) > len(BINS):
         starts = (*range(100), 100, 105, 110)
-        ages = _grouping("pct12", of.attribute("age"), tuple(range(OLDEST + 1)), starts)
-    lines = _sex_by(_ranges(of, ages))
+        ages = _grouping("pct12", schema.attribute("age"), tuple(range(OLDEST + 1)), starts)
+    lines = _sex_by(_ranges(schema, ages))
     ways: list[Where] = [{}, *({"cenrace": races} for races in _ITERATIONS), _HISPANIC]
     ways += [{**_OTHERS, "cenrace": races} for races in _ITERATIONS]
     return tuple(
@@ -168,11 +168,11 @@ def tract_tables(of: Schema) -> tuple[Tabulation, ...]:
     )
 
 
-def _ranges(of: Schema, ages: Attribute | Grouping) -> TableLines:
+def _ranges(schema: Schema, ages: Attribute | Grouping) -> TableLines:
     """A line for each level, or for each group as the levels that it has."""
     if isinstance(ages, Attribute):
         return by(ages)
-    levels, index = of.attribute("age").levels, np.asarray(ages.index)
+    levels, index = schema.attribute("age").levels, np.asarray(ages.index)
     return tuple(
         line(label, {"age": tuple(np.asarray(levels)[index == i].tolist())}, ())
         for i, label in enumerate(ages.labels)
@@ -264,9 +264,9 @@ def _single_years() -> TableLines:
     )
 
 
-def _table_tallied(of: Where) -> tuple[LabelledWhere, ...]:
+def _table_tallied(where: Where) -> tuple[LabelledWhere, ...]:
     return tuple(
-        (race, {**of, "cenrace": tuple(c for c in CENRACE if race in c.split("+"))})
+        (race, {**where, "cenrace": tuple(c for c in CENRACE if race in c.split("+"))})
         for race in RACES
     )
 
@@ -404,12 +404,12 @@ def _of_persons(schema: Schema) -> tuple[Table, ...]:
     return tuple(t for t in each if not any(t.repeats(j) for j in range(len(t.columns))))
 
 
-def _named(of: Tabulation) -> Iterator[str]:
+def _named(table: Tabulation) -> Iterator[str]:
     """The attributes and groupings that a table needs."""
-    yield from of.where
-    if of.query is not None and of.query not in ("total", "detailed"):
-        yield from of.query.split(" * ")
-    for _, where in of.columns:
+    yield from table.where
+    if table.query is not None and table.query not in ("total", "detailed"):
+        yield from table.query.split(" * ")
+    for _, where in table.columns:
         every: tuple[Where, ...] = where if isinstance(where, tuple) else (where,)
         for one in every:
             yield from one

@@ -41,7 +41,7 @@ class LineMatrix:
     table: NDArray[np.int64]
 
     @staticmethod
-    def of(tables: tuple[Table, ...]) -> LineMatrix:
+    def from_tables(tables: tuple[Table, ...]) -> LineMatrix:
         """Raises :class:`InputError` where a column counts some records more than once."""
         masks = [sparse.csr_array(t.masks) for t in tables]
         return LineMatrix(
@@ -105,7 +105,7 @@ class TableSet(Frozen):
                 remedy=f"there are tables of {', '.join(self.tables)}",
             )
         if level not in self._lines:
-            self._lines[level] = LineMatrix.of(self.tables[level])
+            self._lines[level] = LineMatrix.from_tables(self.tables[level])
         return self._lines[level]
 
     def __getstate__(self) -> dict[str, object]:

@@ -80,7 +80,7 @@ class TiledUse(Frozen):
     tiled: NDArray[np.bool_]
 
     @staticmethod
-    def of(use: TableUse, tables: TableSet, level: str) -> TiledUse:
+    def from_tables(use: TableUse, tables: TableSet, level: str) -> TiledUse:
         """For every column the fewest lines of one table at ``level`` that make it up."""
         of_level = tables.lines(level)
         lines, table = of_level.matrix, of_level.table.tolist()
@@ -161,7 +161,7 @@ class UseTally(Closed, Frozen):
     withheld: Ints
 
     @staticmethod
-    def of(use: str, level: str, cluster: Ints, clusters: int, truth: Ints, estimate: Ints,
+    def from_counts(use: str, level: str, cluster: Ints, clusters: int, truth: Ints, estimate: Ints,
            published: Bools, inhabited: Bools) -> UseTally:  # fmt: skip
         """From ``(units, columns)``, of the units that are ``inhabited``, ``(units,)``."""
         at, error = cluster[inhabited], (estimate - truth)[inhabited]
@@ -207,7 +207,7 @@ class UsesAtLevels:
     @cached_property
     def tiled(self) -> dict[tuple[str, str], TiledUse]:
         return {
-            (use.name, level): TiledUse.of(use, self.tables, level)
+            (use.name, level): TiledUse.from_tables(use, self.tables, level)
             for use in self.uses
             for level in self.tables.tables
         }
@@ -218,7 +218,7 @@ class UsesAtLevels:
         if self.tables is self.asked:
             return {}
         return {
-            level: TiledUse.of(TableUse.of_lines(self.asked, level), self.tables, level)
+            level: TiledUse.from_tables(TableUse.of_lines(self.asked, level), self.tables, level)
             for level in self.asked.tables
             if level in self.tables.tables
         }
@@ -248,7 +248,9 @@ def use_tallies(
             below = known, *found
             inside = every["truth"][level].totals() > 0
             of = spine.up(level, cluster)
-            out.append(UseTally.of(use.name, level, of, spine.units(cluster), *below, inside))
+            out.append(
+                UseTally.from_counts(use.name, level, of, spine.units(cluster), *below, inside)
+            )
             if level == lowest:
                 out.append(_areas(use.name, spine, cluster, below, inside))
     return tuple(out)
@@ -261,7 +263,7 @@ def _summed(spine: Spine, level: str, estimate: Ints, shown: Bools) -> tuple[Int
 
 
 def _areas(
-    use: str, spine: Spine, cluster: str, of: tuple[Ints, Ints, Bools], inhabited: Bools
+    use: str, spine: Spine, cluster: str, columns: tuple[Ints, Ints, Bools], inhabited: Bools
 ) -> UseTally:
     """Runs of :data:`AREA` consecutive lowest places within a unit of ``cluster``; the last takes
     what is left over. They cut across the levels between."""
@@ -271,10 +273,10 @@ def _areas(
     size = np.bincount(up, minlength=units)
     run = np.minimum((np.arange(len(up)) - first[up]) // AREA, np.maximum(size // AREA, 1)[up] - 1)
     starts = np.flatnonzero(np.diff(up, prepend=-1) | np.diff(run, prepend=-1))
-    truth, estimate = (np.add.reduceat(v, starts) for v in of[:2])
-    shown = np.logical_and.reduceat(of[2], starts)
+    truth, estimate = (np.add.reduceat(v, starts) for v in columns[:2])
+    shown = np.logical_and.reduceat(columns[2], starts)
     inside = np.logical_or.reduceat(inhabited, starts)
-    return UseTally.of(use, AREAS, up[starts], units, truth, estimate, shown, inside)
+    return UseTally.from_counts(use, AREAS, up[starts], units, truth, estimate, shown, inside)
 
 
 def line_tallies(
@@ -291,8 +293,8 @@ def line_tallies(
         inside = (every[level].totals() > 0)[:, None]
         of, units = spine.up(level, cluster), spine.units(cluster)
 
-        def counted(which: Bools, of: Ints = of, units: int = units) -> Ints:
-            return np.bincount(of, which.sum(axis=1), units).astype(np.int64)
+        def counted(which: Bools, unit: Ints = of, units: int = units) -> Ints:
+            return np.bincount(unit, which.sum(axis=1), units).astype(np.int64)
 
         positive = inside & (known > 0)
         out.append(

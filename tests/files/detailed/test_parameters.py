@@ -489,9 +489,9 @@ def test_the_parameters_of_2020(
     }
     assert (p.cost("us"), p.cost("pr")) == (Fraction(us), Fraction(pr))
     assert len(p.names) > 1700
-    assert len(p.iterations.of(GroupLevel("STATE", 2))) == 2944
-    assert len(p.iterations.of(GroupLevel("TRACT", 2))) == 2150
-    assert [len(p.iterations.of(GroupLevel(r, 1))) for r in ("USA", "PLACE")] == [52, 48]
+    assert len(p.iterations.measured_at(GroupLevel("STATE", 2))) == 2944
+    assert len(p.iterations.measured_at(GroupLevel("TRACT", 2))) == 2150
+    assert [len(p.iterations.measured_at(GroupLevel(r, 1))) for r in ("USA", "PLACE")] == [52, 48]
 
 
 @pytest.mark.parametrize("name, product", [("p_toy", "persons"), ("h_toy", "households")])

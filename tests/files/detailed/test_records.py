@@ -632,7 +632,7 @@ def test_the_toy_persons_counted_are_the_known_answers(official: Path, tmp_path:
     t1: list[tuple[str, ...]] = []
     t2: list[tuple[str, ...]] = []
     for plan in (plan for run in p.runs for plan in p.plans(run)):
-        at, among = plan.at, p.iterations.of(plan.at)
+        at, among = plan.at, p.iterations.measured_at(plan.at)
         ids = regions.ids[at.region]
         counts = np.zeros((len(ids), len(among), SEX_BY_AGE.leaves), dtype=np.int64)
         indptr, found = groups_of(

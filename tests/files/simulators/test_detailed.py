@@ -62,7 +62,7 @@ def test_the_tables_are_laid_out_as_those_of_2020(tmp_path: Path) -> None:
     found = parameters.read(tmp_path, PRODUCTS["persons"])
     i = found.iterations
     assert (len(found.names), len(i.tabulated)) == (1755, 2996)
-    of = {at: i.of(at) for at in GroupLevel.of_run("us")}
+    of = {at: i.measured_at(at) for at in GroupLevel.of_run("us")}
     assert [len(of[GroupLevel(r, 2)]) for r in ("USA", "TRACT")] == [2944, 2150]
     assert [len(of[GroupLevel(r, 1)]) for r in ("USA", "TRACT")] == [52, 48]
     assert sum(i.detailed_only[of[GroupLevel("USA", 2)]]) == 794

@@ -221,11 +221,11 @@ def families(values: Floats, totals: Ints, cells: Ints) -> Ints:
     return out
 
 
-def refined(values: Floats, of: NDArray[np.int64], coarse: Ints) -> Ints:
-    """Whole numbers near ``values``, of cells ``of`` coarser ones that are known."""
+def refined(values: Floats, parent: NDArray[np.int64], coarse: Ints) -> Ints:
+    """Whole numbers near ``values``, of cells whose ``parent`` cells have known counts, ``coarse``."""
     out = np.zeros(len(values), dtype=np.int64)
     for c, total in enumerate(coarse.tolist()):
-        here = of == c
+        here = parent == c
         out[here] = nearest(values[here][:, None], np.array([total]))[:, 0]
     return out
 

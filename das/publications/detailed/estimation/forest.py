@@ -195,11 +195,11 @@ class Forest:
             start += width
         return out, start
 
-    def _shared(self, at: int, row: int, bundle: Bundle, of: int, member: int) -> Floats:
+    def _shared(self, at: int, row: int, bundle: Bundle, below: int, member: int) -> Floats:
         """What the family of a region adds up, as linear forms of the state of one of its
         members.
         """
-        layer, (where, width) = self.layers[of], self.places(of, member, bundle)
+        layer, (where, width) = self.layers[below], self.places(below, member, bundle)
         out = [np.zeros((0, width))]
         for c in bundle:
             if self.layers[at].measured[c] and self.layers[at + 1].measured[c]:

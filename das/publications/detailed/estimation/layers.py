@@ -278,7 +278,7 @@ class Layer:
         """The layer of all ``regions`` of the ``sources``, or of some ``rows`` of them."""
         of, place = np.full(len(columns), -1, dtype=np.int8), np.zeros(len(columns), dtype=np.int64)
         for i, source in enumerate(sources):
-            members = iterations.of(source.plan.at)
+            members = iterations.measured_at(source.plan.at)
             here = np.isin(columns, members)
             of[here], place[here] = i, np.searchsorted(members, columns[here])
         rows = np.arange(len(regions)) if rows is None else rows

@@ -91,7 +91,7 @@ class EstimateOutput:
     codes: NDArray[np.str_]
     rows: dict[str, int] = field(default_factory=dict)
 
-    def of(self, subtree: int) -> StateFiles:
+    def state_files(self, subtree: int) -> StateFiles:
         """The files of one state; those of the nation have the number 0."""
         return StateFiles(self, subtree)
 
@@ -133,21 +133,21 @@ class StateFiles:
 
 
 def _rows(
-    found: Estimates, layer: Layer, codes: NDArray[np.bytes_], table: AdaptiveTable
+    estimates: Estimates, layer: Layer, codes: NDArray[np.bytes_], table: AdaptiveTable
 ) -> EstimateRows:
-    groups, times = found.value.shape
-    labels = np.array(found.labels, dtype="S")
+    groups, times = estimates.value.shape
+    labels = np.array(estimates.labels, dtype="S")
     return EstimateRows(
         layer.kind,
-        np.repeat(layer.regions[found.row], times),
-        np.repeat(codes[found.column], times),
+        np.repeat(layer.regions[estimates.row], times),
+        np.repeat(codes[estimates.column], times),
         {c: np.tile(labels[:, i], groups) for i, c in enumerate(table.columns)},
-        found.value.ravel(),
-        found.error.ravel(),
-        found.lower.ravel(),
-        found.upper.ravel(),
-        np.repeat(found.matters, times),
-        None if found.count is None else found.count.ravel(),
+        estimates.value.ravel(),
+        estimates.error.ravel(),
+        estimates.lower.ravel(),
+        estimates.upper.ravel(),
+        np.repeat(estimates.matters, times),
+        None if estimates.count is None else estimates.count.ravel(),
     )
 
 
@@ -267,11 +267,11 @@ class _RunEstimates:
         tops = self._nation(areas) if self.kinds.nation else {}
         for subtree, state in self.states:
             tree = _StateTree(self, subtree, state, areas)
-            with self.output.of(subtree) as files:
+            with self.output.state_files(subtree) as files:
                 for i, chunk in enumerate(self.chunks):
                     self._down(tree, chunk, tops.get((subtree, i)), files)
         if across:
-            with self.output.of(0) as files:
+            with self.output.state_files(0) as files:
                 for chunk in self.chunks:
                     self._alone(
                         across,
@@ -298,7 +298,7 @@ class _RunEstimates:
                 asked = [*chunk.bundles, *((int(c),) for c in self._singles(chunk, wanted))]
                 said[i].append((forest.above(asked), forest.layers[0].node_size))
         out: dict[tuple[int, int], tuple[Above, Wholes | None]] = {}
-        with self.output.of(0) as files:
+        with self.output.state_files(0) as files:
             for i, chunk in enumerate(self.chunks):
                 forest, top = self._national(usa, chunk, said[i], self._singles(chunk, wanted))
                 whole = wholes(forest) if self.integers else None
@@ -425,14 +425,14 @@ class _RunEstimates:
     def _measured(self, kind: str, chunk: Chunk) -> NDArray[np.bool_]:
         out = np.zeros(len(chunk.columns), dtype=bool)
         for plan in self.plans.get(kind, ()):
-            out |= np.isin(chunk.columns, self.iterations.of(plan.at))
+            out |= np.isin(chunk.columns, self.iterations.measured_at(plan.at))
         return out
 
     def _tables_everywhere(self, usa: Sequence[LevelSource]) -> set[int]:
         """Iterations that have a table in the nation and in every state."""
         out: set[int] = set()
         for source, plan in zip(usa, self.plans.get(str(self.kinds.nation), ()), strict=True):
-            members = self.iterations.of(plan.at)
+            members = self.iterations.measured_at(plan.at)
             having = source.measured.size > 0
             for other in (
                 p for p in self.plans.get(self.kinds.state, ()) if p.at.level == plan.at.level

@@ -53,7 +53,7 @@ class Field:
     width: int = 0
     tidy: Callable[[NDArray[np.uint8]], NDArray[np.signedinteger[Any]] | None] | None = None
 
-    def of(self, column: pa.BinaryArray) -> NDArray[np.signedinteger[Any]] | None:
+    def numbers(self, column: pa.BinaryArray) -> NDArray[np.signedinteger[Any]] | None:
         """The numbers of a column that is sound and of one width."""
         if self.tidy is None or (rows := _rows(column, self.width)) is None:
             return None
@@ -209,7 +209,7 @@ class Reading:
         sound = np.ones(len(batch), dtype=bool)
         for f in self.fields:
             column = batch.column(f.name)
-            if (tidy := f.of(column)) is None:
+            if (tidy := f.numbers(column)) is None:
                 encoded = column.dictionary_encode()
                 _, number = f.distinct(encoded.dictionary)
                 tidy = number[numbers.array(encoded.indices)]

@@ -144,7 +144,7 @@ class Iterations(Frozen):
     def __len__(self) -> int:
         return len(self.code)
 
-    def of(self, at: GroupLevel) -> NDArray[np.int32]:
+    def measured_at(self, at: GroupLevel) -> NDArray[np.int32]:
         """The numbers of the iterations that are measured at a level, in order."""
         other = self.coarse_only if at.fine else self.detailed_only
         return np.flatnonzero((self.level == at.level) & ~other).astype(np.int32)
@@ -174,7 +174,7 @@ class Iterations(Frozen):
         """The most groups of a level that a person can be in, if ``race_codes`` codes of race are
         read.
         """
-        return self.most(self.of(at), race_codes)
+        return self.most(self.measured_at(at), race_codes)
 
     def most(self, among: NDArray[np.int32], race_codes: int, ethnic: bool = True) -> int:
         """The most iterations of ``among`` that a person with ``race_codes`` codes of race can be
@@ -203,20 +203,20 @@ class Iterations(Frozen):
         return {}
 
 
-def _most(of: NDArray[np.int32]) -> int:
+def _most(by_code: NDArray[np.int32]) -> int:
     """The largest number of iterations with one code."""
-    return int((of >= 0).sum(axis=1).max())
+    return int((by_code >= 0).sum(axis=1).max())
 
 
 def groups_of(
     iterations: Iterations, at: GroupLevel, codes: NDArray[np.int16], ethnicity: NDArray[np.int16]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The iterations, at a level, of people with some codes. Returns ``indptr`` ``(people + 1,)``
-    and places in :meth:`Iterations.of`, person by person, each place once.
+    and places in :meth:`Iterations.measured_at`, person by person, each place once.
 
     ``codes`` ``(people, up to 8)``, where 0 means none; ``ethnicity`` ``(people,)``. It takes a few
     operations for each code, so give it distinct combinations."""
-    among = iterations.of(at)
+    among = iterations.measured_at(at)
     alone, combined, ethnic = (iterations.codes_of(kind, among) for kind in Kind)
     given = codes != NO_CODE
     in_all = alone[codes]  # (people, codes, h)

@@ -258,14 +258,14 @@ def _level(outlook: LevelOutlook) -> dict[str, Any]:
     }
 
 
-def _loss(found: GroupLoss, parameters: Parameters) -> dict[str, Any]:
+def _loss(loss: GroupLoss, parameters: Parameters) -> dict[str, Any]:
     return {
-        "runs": list(found.places),
-        "change": CHANGES[len(found.places)],
-        "cost": str(found.cost),
+        "runs": list(loss.places),
+        "change": CHANGES[len(loss.places)],
+        "cost": str(loss.cost),
         "currency": parameters.mechanism.currency,
-        "epsilon": list(found.epsilon),
-        "tight": found.tight,
+        "epsilon": list(loss.epsilon),
+        "tight": loss.tight,
     }
 
 

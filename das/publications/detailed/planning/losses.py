@@ -150,7 +150,7 @@ def mixtures(
     """
     iterations, codes = parameters.iterations, parameters.race_codes
     codes = codes if race_codes is None else min(race_codes, codes)
-    among = iterations.of(plan.at)
+    among = iterations.measured_at(plan.at)
     without = iterations.detailed_only[among] & bool(plan.first)
     only, others = (
         iterations.most(part, codes, ethnic) for part in (among[without], among[~without])
@@ -219,7 +219,7 @@ class Tails(Frozen):
     moment: NDArray[np.float64]
 
     @staticmethod
-    def of(noise: QueryNoise) -> Tails:
+    def from_noise(noise: QueryNoise) -> Tails:
         """The tails of the noise of one answer. Raises :class:`SpecError` for noise so wide that a
         plan with it is meaningless.
         """
@@ -229,7 +229,7 @@ class Tails(Frozen):
         """P[X > x], for any whole number x.
 
         >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
-        >>> noise = Tails.of(QueryNoise("", "", DISCRETE_GAUSSIAN, Fraction(625)))
+        >>> noise = Tails.from_noise(QueryNoise("", "", DISCRETE_GAUSSIAN, Fraction(625)))
         >>> f"{noise.above(93):.2e}", round(noise.above(-1) + noise.above(0), 12)
         ('9.19e-05', 1.0)
         """

@@ -105,7 +105,7 @@ def sizes(plan: LevelPlan, people: int) -> NDArray[np.float64]:
     certain."""
     if not plan.first:
         return np.eye(len(plan.thresholds) + 1)[int(plan.size(np.array([people]))[0])]
-    tails = Tails.of(plan.measurement(FIRST))
+    tails = Tails.from_noise(plan.measurement(FIRST))
     reached = np.array([1.0, *(tails.above(t - people - 1) for t in plan.thresholds), 0.0])
     return reached[:-1] - reached[1:]
 
@@ -118,7 +118,7 @@ def suppression(plan: LevelPlan, chance: Fraction) -> int | None:
     """
     if not chance or not plan.first or plan.at.fine:
         return None
-    return Tails.of(cells_of(plan)).quantile(chance)
+    return Tails.from_noise(cells_of(plan)).quantile(chance)
 
 
 def published(plan: LevelPlan, chance: Fraction, people: int) -> float:
@@ -126,7 +126,7 @@ def published(plan: LevelPlan, chance: Fraction, people: int) -> float:
     only its total.
     """
     least = suppression(plan, chance)
-    return 1.0 if least is None else Tails.of(cells_of(plan)).above(least - people)
+    return 1.0 if least is None else Tails.from_noise(cells_of(plan)).above(least - people)
 
 
 def published_at_all(plan: LevelPlan, chance: Fraction, people: int) -> float:
@@ -139,7 +139,7 @@ def published_at_all(plan: LevelPlan, chance: Fraction, people: int) -> float:
 def bias(plan: LevelPlan, chance: Fraction, people: int) -> float:
     """The mean error of such a total, of those that are published."""
     least = suppression(plan, chance)
-    return 0.0 if least is None else Tails.of(cells_of(plan)).mean_above(least - people)
+    return 0.0 if least is None else Tails.from_noise(cells_of(plan)).mean_above(least - people)
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ class StageNoise:
     convention_held: float
 
     @staticmethod
-    def of(noise: QueryNoise, coverage: float) -> StageNoise:
-        tails, margin = Tails.of(noise), noise.margin(coverage)
+    def from_noise(noise: QueryNoise, coverage: float) -> StageNoise:
+        tails, margin = Tails.from_noise(noise), noise.margin(coverage)
         usual = conventional_margin(noise.mechanism.continuous_variance(noise.parameter))
         return StageNoise(
             noise, margin, tails.probability_within(margin), usual, tails.probability_within(usual)
@@ -189,9 +189,9 @@ class LevelOutlook:
     tables: tuple[TableSize, ...]
 
     @staticmethod
-    def of(plan: LevelPlan, chance: Fraction, coverage: float = COVERAGE) -> LevelOutlook:
+    def from_plan(plan: LevelPlan, chance: Fraction, coverage: float = COVERAGE) -> LevelOutlook:
         stages = {
-            d.query: StageNoise.of(d, coverage)
+            d.query: StageNoise.from_noise(d, coverage)
             for d in plan.measurements
             if d.query != ONLY or plan.at.fine
         }
@@ -200,7 +200,7 @@ class LevelOutlook:
 
 def _tables(plan: LevelPlan, coverage: float) -> list[TableSize]:
     noise = cells_of(plan)
-    after = Tails.of(plan.measurement(FIRST)).quantile(coverage) if plan.first else 0
+    after = Tails.from_noise(plan.measurement(FIRST)).quantile(coverage) if plan.first else 0
     return [
         TableSize(
             cells,
@@ -220,7 +220,7 @@ def outlooks(
 ) -> tuple[LevelOutlook, ...]:
     """The planning rows of every level of a run, for each table."""
     return tuple(
-        LevelOutlook.of(plan, parameters.chance, coverage) for plan in parameters.plans(run)
+        LevelOutlook.from_plan(plan, parameters.chance, coverage) for plan in parameters.plans(run)
     )
 
 

@@ -308,21 +308,21 @@ def state_totals(state: State, share: float = 1.0) -> StateTotals:
     )
 
 
-def draw_blocks(rng: np.random.Generator, of: StateTotals, persons: int) -> GroupBlocks:
+def draw_blocks(rng: np.random.Generator, totals: StateTotals, persons: int) -> GroupBlocks:
     """The blocks of a state, with ``persons`` people."""
-    at = draw_state(rng, of)
+    at = draw_state(rng, totals)
     n = len(at)
     weight = skewed(rng, n, _BLOCK_SIZE) * (rng.random(n) >= EMPTY) * ~at.water
     weight *= skewed(rng, int(at.group[-1]) + 1, _GROUP_SIZE)[at.group]
     county = np.bincount(at.county, weight)
-    weight *= (of.persons / np.maximum(county, 1e-9))[at.county]
+    weight *= (totals.persons / np.maximum(county, 1e-9))[at.county]
     columns = {
-        "TABBLKST": np.full(n, int(of.state.fips)),
+        "TABBLKST": np.full(n, int(totals.state.fips)),
         "TABBLKCOU": at.county_code,
         "TABTRACTCE": at.tract_code,
         "TABBLK": at.block_code,
         "PLACEFP": np.where(at.place < 0, geography.NO_PLACE, 100 + 20 * at.place),
-        "AIANNHCE": _areas(of.state, at.aian_code),
+        "AIANNHCE": _areas(totals.state, at.aian_code),
     }
     return GroupBlocks(columns, _shared(persons, weight), at.tract)
 

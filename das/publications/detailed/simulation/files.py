@@ -118,7 +118,7 @@ def write(
                 _Job(draft, product, s, seed, part, n, _name(product_, s, len(where)))
                 for s, n in zip(where, each, strict=True)
             ]
-            _all(jobs, found, Mixture.of(found, seed), workers, progress)
+            _all(jobs, found, Mixture.from_parameters(found, seed), workers, progress)
     return [directory / PARAMETERS, folder]
 
 
@@ -161,7 +161,7 @@ def _name(product: Product, state: State, states: int) -> str:
 
 
 def _all(
-    jobs: Sequence[_Job], of: Parameters, mixture: Mixture, workers: int, progress: Progress
+    jobs: Sequence[_Job], parameters: Parameters, mixture: Mixture, workers: int, progress: Progress
 ) -> None:
     """Every state, the largest first; then what is of all of them."""
     data = jobs[0].folder
@@ -180,8 +180,8 @@ def _all(
         out.write(_header(GEOGRAPHY))
         for job in jobs:
             _move(_blocks_file(job), out)
-    if not of.product.staged:
-        people.write(data, of)
+    if not parameters.product.staged:
+        people.write(data, parameters)
 
 
 def _blocks_file(job: _Job) -> Path:

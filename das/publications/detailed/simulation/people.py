@@ -59,7 +59,7 @@ class Mixture:
     neither: int
 
     @staticmethod
-    def of(parameters: Parameters, seed: int) -> Mixture:
+    def from_parameters(parameters: Parameters, seed: int) -> Mixture:
         """From any code tables. A code of no group of race is of ethnicity alone."""
         i, rng = parameters.iterations, generator(seed, 0)
         kind, level = i.kind[i.member], i.level[i.member]
@@ -89,14 +89,14 @@ def _common(rng: np.random.Generator, n: int) -> Floats:
 
 
 def draw_codes(
-    rng: np.random.Generator, of: Mixture, tract: Ints
+    rng: np.random.Generator, mixture: Mixture, tract: Ints
 ) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
     """Codes of race ``(people, 8)`` and of ethnicity, of people who live in these tracts, numbered
     from 0 without gaps.
     """
     tracts = int(tract.max(initial=0)) + 1
-    here = of.weight * skewed(rng, (tracts, len(of.race)), _ON_CODE)
-    here *= skewed(rng, (tracts, int(of.group.max()) + 1), _ON_GROUP)[:, of.group]
+    here = mixture.weight * skewed(rng, (tracts, len(mixture.race)), _ON_CODE)
+    here *= skewed(rng, (tracts, int(mixture.group.max()) + 1), _ON_GROUP)[:, mixture.group]
     many = 1 + choose(rng, MANY, len(tract))
     codes = np.full((len(tract), RACE_CODES), NO_CODE, dtype=np.int16)
     some = np.arange(len(tract))
@@ -105,22 +105,22 @@ def draw_codes(
         drawn = choose_by_row(rng, here, tract[some])
         if place:
             afar = np.flatnonzero(rng.random(len(some)) < _FROM_NATION)
-            drawn[afar] = choose(rng, of.weight, len(afar))
-        found = of.race[drawn]
+            drawn[afar] = choose(rng, mixture.weight, len(afar))
+        found = mixture.race[drawn]
         again = (codes[some, :place] == found[:, None]).any(axis=1)
         many[some[again]] = place  # nobody writes a code twice
         codes[some[~again], place] = found[~again]
-    return codes, _origins(rng, of, tract)
+    return codes, _origins(rng, mixture, tract)
 
 
-def _origins(rng: np.random.Generator, of: Mixture, tract: Ints) -> NDArray[np.int16]:
-    out = np.full(len(tract), of.neither, dtype=np.int16)
-    if len(of.origin):
+def _origins(rng: np.random.Generator, mixture: Mixture, tract: Ints) -> NDArray[np.int16]:
+    out = np.full(len(tract), mixture.neither, dtype=np.int16)
+    if len(mixture.origin):
         rate = np.minimum(
             0.95, HISPANIC * skewed(rng, int(tract.max(initial=0)) + 1, _ORIGIN_SPREAD)
         )
         some = np.flatnonzero(rng.random(len(tract)) < rate[tract])
-        out[some] = of.origin[choose(rng, of.origin_weight, len(some))]
+        out[some] = mixture.origin[choose(rng, mixture.origin_weight, len(some))]
     return out
 
 
@@ -209,7 +209,7 @@ def _counted(
             times = np.diff(indptr)[combination[some]]
             first = np.repeat(indptr[combination[some]] - (np.cumsum(times) - times), times)
             group = np.repeat(region[some].astype(np.int64), times) * len(
-                parameters.iterations.of(at)
+                parameters.iterations.measured_at(at)
             )
             out[at].append(
                 np.unique(group + member[first + np.arange(len(first))], return_counts=True)
@@ -232,7 +232,7 @@ def _rows(
     group: NDArray[np.int64],
     households: NDArray[np.int64],
 ) -> str:
-    iterations = parameters.iterations.of(at)
+    iterations = parameters.iterations.measured_at(at)
     ids, codes = (
         text(regions.ids[at.region]).tolist(),
         parameters.iterations.code[iterations].tolist(),

@@ -36,7 +36,9 @@ class GivenFolders:
     totals: Path | None = None
 
     @staticmethod
-    def of(parameters: Path, data: Path, product: str, totals: Path | None = None) -> GivenFolders:
+    def from_paths(
+        parameters: Path, data: Path, product: str, totals: Path | None = None
+    ) -> GivenFolders:
         """Raises :class:`UserError` if totals are given for a product that needs none."""
         of = PRODUCTS[product]
         if of.staged and totals is not None:

@@ -73,7 +73,7 @@ class People:
             slice(None) if (there >= 0).all() else np.flatnonzero(there >= 0)
         )  # a whole level needs no copy
         cells = {name: leaf[some] for name, leaf in given.cells.items()}
-        iterations = len(self._parameters.iterations.of(at))
+        iterations = len(self._parameters.iterations.measured_at(at))
         return GroupTruth(
             there[some], self._combination[1][some], indptr, member, cells, len(regions), iterations
         )

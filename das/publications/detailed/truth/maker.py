@@ -143,4 +143,4 @@ def folders_of(spec: DetailedFolders, given: RunInput) -> GivenFolders:
             remedy="name one with config.json and the code tables: --set data.parameters=FOLDER",
         )
     totals = None if spec.data.totals is None else Path(spec.data.totals)
-    return GivenFolders.of(Path(spec.data.parameters), data, spec.detailed.product, totals)
+    return GivenFolders.from_paths(Path(spec.data.parameters), data, spec.detailed.product, totals)

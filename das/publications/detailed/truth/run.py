@@ -101,7 +101,7 @@ def measure(
         PrivacyError: the counts are not those of these regions, or table sizes are given although
             the first stage decides them.
     """
-    counts, members = truth.open("to add noise to it"), iterations.of(plan.at)
+    counts, members = truth.open("to add noise to it"), iterations.measured_at(plan.at)
     only = iterations.detailed_only[members] if plan.first else np.zeros(len(members), dtype=bool)
     if (counts.regions, counts.iterations) != (len(regions), len(only)) or (
         sizes is None
@@ -178,7 +178,7 @@ def _plan_digest(
     """SHA-256 of everything except the truth that decides what is drawn for some groups: regions
     and iterations, in order; which have no table, and the size of the others or how it is found;
     the queries of each size; and the noise."""
-    members = iterations.of(plan.at)
+    members = iterations.measured_at(plan.at)
     asked = [encoded(*of.tolist()) for of in plan.table.sizes]
     noise = [encoded(d.query, d.mechanism.name, str(d.parameter)) for d in plan.measurements]
     how = b"" if sizes is None else np.ascontiguousarray(sizes).tobytes()
@@ -324,7 +324,7 @@ def _parts(
         return [stands]
     ids = opened.regions.ids[plan.at.region]
     ids = ids if some is None else ids[some]
-    iterations = parameters.iterations.of(plan.at)
+    iterations = parameters.iterations.measured_at(plan.at)
     number = budget_book.number(stage)
     source = noise_for([stage], budget_book, opened.spec, directory)
     if source.key_mark is None and not directory.claim(*stage, subtree, number):
@@ -386,7 +386,10 @@ def _sums(
     found: dict[GroupLevel, dict[str, tuple[int, Ints, Ints]]] = {}
     sizes: dict[GroupLevel, tuple[int, int]] = {}
     for plan in plans:
-        iterations, leaves = len(opened.spec.parameters.iterations.of(plan.at)), plan.table.leaves
+        iterations, leaves = (
+            len(opened.spec.parameters.iterations.measured_at(plan.at)),
+            plan.table.leaves,
+        )
         sizes[plan.at] = len(opened.regions.ids[plan.at.region]), iterations
         parts = [
             (_there(a["cell"], a["regions"], iterations * leaves), a["count"])

@@ -134,7 +134,7 @@ class _Sums:
     def __init__(self, h: Histogram) -> None:
         self.units, self.unit, self.count = h.units, h.unit, h.count
 
-    def of(self, which: NDArray[np.bool_], weight: Ints | Floats | None = None) -> Ints:
+    def by_unit(self, which: NDArray[np.bool_], weight: Ints | Floats | None = None) -> Ints:
         """The records of ``which``, ``(units,)``, each ``weight`` times."""
         times = self.count[which] if weight is None else self.count[which] * weight[which]
         out = np.bincount(self.unit[which], weights=times, minlength=self.units)
@@ -166,20 +166,22 @@ def person_counts(h: Histogram) -> Mapping[str, Ints]:
         kind[relgq == level] = i
     generation = np.isin(relgq, (*PARENTS, *OWN, LEVEL["child-in-law"], LEVEL["grandchild"]))
     return {
-        "home": s.of(home),
-        "heads": s.of(head),
+        "home": s.by_unit(home),
+        "heads": s.by_unit(head),
         "alone": s.by(relgq == HEADS[0], cls, width),
         "others": s.by(relgq == HEADS[1], cls, width),
         "partners": s.by(partner, 2 * kind + sex, 2 * KINDS),
-        "own": np.stack([s.of(own & (age < 6)), s.of(own & (age >= 6) & (age < 18))], axis=1),
-        "child": np.stack([s.of(child & (age < 6)), s.of(child & (age >= 6))], axis=1),
-        "minor heads": s.of((head | partner) & (age < 18)),
-        "elderly": np.stack([s.of(home & (age >= a)) for a in (60, 65, 75)], axis=1),
-        "elderly others": s.of(home & ~head & (age >= 60)),
-        "relatives": s.of(np.isin(relgq, RELATIVES)),
-        "strangers": s.of(np.isin(relgq, STRANGERS)),
-        "generations": s.of(home & generation),
-        "able": s.of(home & (age >= 15)),
+        "own": np.stack(
+            [s.by_unit(own & (age < 6)), s.by_unit(own & (age >= 6) & (age < 18))], axis=1
+        ),
+        "child": np.stack([s.by_unit(child & (age < 6)), s.by_unit(child & (age >= 6))], axis=1),
+        "minor heads": s.by_unit((head | partner) & (age < 18)),
+        "elderly": np.stack([s.by_unit(home & (age >= a)) for a in (60, 65, 75)], axis=1),
+        "elderly others": s.by_unit(home & ~head & (age >= 60)),
+        "relatives": s.by_unit(np.isin(relgq, RELATIVES)),
+        "strangers": s.by_unit(np.isin(relgq, STRANGERS)),
+        "generations": s.by_unit(home & generation),
+        "able": s.by_unit(home & (age >= 15)),
         "by sex": s.by(home & (age >= 15), sex, 2),
         "quarters": s.by(~home, np.maximum(relgq - HOME, 0), DHCP.shape[0] - HOME),
     }
@@ -196,26 +198,28 @@ def household_counts(h: Histogram) -> Mapping[str, Ints]:
     room, kin = t.most_room[kind], t.relatives[kind] == 1
     largest = np.where(size == 7, np.inf, size)
     return {
-        "all": s.of(every),
+        "all": s.by_unit(every),
         "alone": s.by(size == 1, cls, width),
         "others": s.by(size > 1, cls, width),
         "partners": s.by(couple < KINDS, 2 * couple + other, 2 * KINDS),
-        "opposite couples": s.of((couple < KINDS) & opposite),
-        "persons at least": s.of(every, size),
-        "largest": s.of(size == 7),
+        "opposite couples": s.by_unit((couple < KINDS) & opposite),
+        "persons at least": s.by_unit(every, size),
+        "largest": s.by_unit(size == 7),
         "tenure": s.by(every, of[TENURE.name], 3),
         **_ranges(s, "own", t.own[kind], room),
         **_ranges(s, "children", t.children[kind], room, shared=False),
-        "minor heads at least": s.of((t.minor[kind] == 1) & (t.children[kind] == 0)),
-        "minor heads at most": s.of(t.minor[kind] == 1, 1 + (couple < KINDS)),
-        "elderly": np.stack([s.of(of["elderly"] >= i) for i in (1, 2, 3)], axis=1),
-        "elderly at most": np.stack([s.of(of["elderly"] >= i, largest) for i in (1, 2, 3)], axis=1),
-        "older than householder": s.of(of["elderly"] > OWN_ELDERLY[of["hhage"]]),
-        "relatives at least": s.of(kin & ~(couple <= 1)),
-        "relatives at most": s.of(kin, room),
-        "strangers at least": s.of(~kin, t.room[kind]),
-        "strangers at most": s.of(every, np.where(kin, room - t.relatives_least[kind], room)),
-        "generations": 2 * s.of(t.multig[kind] == 1),
+        "minor heads at least": s.by_unit((t.minor[kind] == 1) & (t.children[kind] == 0)),
+        "minor heads at most": s.by_unit(t.minor[kind] == 1, 1 + (couple < KINDS)),
+        "elderly": np.stack([s.by_unit(of["elderly"] >= i) for i in (1, 2, 3)], axis=1),
+        "elderly at most": np.stack(
+            [s.by_unit(of["elderly"] >= i, largest) for i in (1, 2, 3)], axis=1
+        ),
+        "older than householder": s.by_unit(of["elderly"] > OWN_ELDERLY[of["hhage"]]),
+        "relatives at least": s.by_unit(kin & ~(couple <= 1)),
+        "relatives at most": s.by_unit(kin, room),
+        "strangers at least": s.by_unit(~kin, t.room[kind]),
+        "strangers at most": s.by_unit(every, np.where(kin, room - t.relatives_least[kind], room)),
+        "generations": 2 * s.by_unit(t.multig[kind] == 1),
     }
 
 
@@ -225,8 +229,8 @@ def _ranges(s: _Sums, name: str, field: Ints, room: Floats, shared: bool = True)
     least, most = [], []
     for one in (1, 2):
         some = (field == one) | (field == 3)
-        least.append(s.of(some))
-        most.append(s.of(some, room - (field == 3) if shared else room))
+        least.append(s.by_unit(some))
+        most.append(s.by_unit(some, room - (field == 3) if shared else room))
     return {f"{name} at least": np.stack(least, 1), f"{name} at most": np.stack(most, 1)}
 
 

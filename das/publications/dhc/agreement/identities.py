@@ -149,16 +149,16 @@ def _gaps(counts: AgreementCounts) -> dict[str, Floats]:
 _Counts = Mapping[str, NDArray[np.int64]]
 
 
-def _equal(p: _Counts, h: _Counts, u: _Counts) -> Iterator[tuple[str, Floats]]:
+def _equal(p: _Counts, h: _Counts, counts: _Counts) -> Iterator[tuple[str, Floats]]:
     yield "E1", _apart(p["alone"], h["alone"]) + _apart(p["others"], h["others"])
     yield "E2", _apart(p["partners"], h["partners"])
     yield "E3", np.where(h["largest"] > 0, 0.0, _apart(p["home"], h["persons at least"]))
-    yield "E4", _apart(h["tenure"], u["tenure"])
-    yield "E5", _apart(p["heads"], h["all"]) + _apart(h["all"], u["occupied"])
-    yield "E6", _over(np.where(u["quarters"] == 0, p["quarters"], 0), 0)
+    yield "E4", _apart(h["tenure"], counts["tenure"])
+    yield "E5", _apart(p["heads"], h["all"]) + _apart(h["all"], counts["occupied"])
+    yield "E6", _over(np.where(counts["quarters"] == 0, p["quarters"], 0), 0)
 
 
-def _bounded(p: _Counts, h: _Counts, u: _Counts) -> Iterator[tuple[str, Floats]]:
+def _bounded(p: _Counts, h: _Counts, counts: _Counts) -> Iterator[tuple[str, Floats]]:
     yield "I1", _over(h["persons at least"], p["home"])
     yield "I2", _within(p["own"], h["own at least"], h["own at most"])
     yield "I3", _within(p["child"], h["children at least"], h["children at most"])
@@ -168,7 +168,7 @@ def _bounded(p: _Counts, h: _Counts, u: _Counts) -> Iterator[tuple[str, Floats]]
     yield "I7", _within(p["relatives"], h["relatives at least"], h["relatives at most"])
     yield "I8", _within(p["strangers"], h["strangers at least"], h["strangers at most"])
     yield "I9", _over(h["generations"], p["generations"])
-    yield "I10", _over(u["quarters"], p["quarters"])
+    yield "I10", _over(counts["quarters"], p["quarters"])
     couples = h["opposite couples"]
     most = np.minimum(p["by sex"].min(axis=1), p["able"] - h["all"])
     lived = (p["home"] > 0) != (h["all"] > 0)

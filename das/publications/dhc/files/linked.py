@@ -293,10 +293,10 @@ def _heads(people: CodedRows, homes: CodedRows, linked: LinkedPersons) -> None:
     )
 
 
-def _as_told(homes: CodedRows, told: Mapping[str, Ints], found: Mapping[str, Ints]) -> None:
+def _as_told(homes: CodedRows, told: Mapping[str, Ints], computed: Mapping[str, Ints]) -> None:
     """Check that the table of households agrees with their members."""
-    given = [a for a in homes.schema.attributes if a.name in found]
-    differ = np.array([told[a.name] != found[a.name] for a in given]).reshape(
+    given = [a for a in homes.schema.attributes if a.name in computed]
+    differ = np.array([told[a.name] != computed[a.name] for a in given]).reshape(
         len(given), len(homes)
     )
 

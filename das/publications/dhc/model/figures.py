@@ -83,8 +83,8 @@ def _crossed(*axes: Iterable[_Line]) -> Iterator[_Line]:
         )
 
 
-def _lines(of: TableLines) -> tuple[_Line, ...]:
-    return tuple((label, where) for label, where, _ in of)
+def _lines(lines: TableLines) -> tuple[_Line, ...]:
+    return tuple((label, where) for label, where, _ in lines)
 
 
 _EITHER: tuple[_Line, ...] = (

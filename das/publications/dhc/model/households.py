@@ -185,14 +185,14 @@ def _sized(name: str, title: str, *, generations: bool, ranges: bool) -> Groupin
     def key(t: HouseholdType) -> tuple[str, int, int, int]:
         return t.couple, t.multig if generations else 0, t.own if ranges else min(t.own, 1), t.size
 
-    def code(found: tuple[str, int, int, int]) -> str:
-        couple, multig, own, size = found
+    def code(kind: tuple[str, int, int, int]) -> str:
+        couple, multig, own, size = kind
         return " ".join(
             [couple, *([f"mg{multig}"] if generations else []), f"own{own}", f"size{size}"]
         )
 
-    def label(found: tuple[str, int, int, int]) -> str:
-        couple, multig, own, size = found
+    def label(kind: tuple[str, int, int, int]) -> str:
+        couple, multig, own, size = kind
         children = f"own children {RANGES[own]}" if ranges else "own children under 18 years"
         return ", ".join(
             [

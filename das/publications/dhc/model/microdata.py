@@ -270,9 +270,9 @@ def unit_form() -> MicrodataForm:
     return _unit_form("other units", columns, zeros)
 
 
-def _unit_form(of: str, columns: Sequence[CodedColumn], constants: Says) -> MicrodataForm:
+def _unit_form(records: str, columns: Sequence[CodedColumn], constants: Says) -> MicrodataForm:
     return MicrodataForm(
-        f"DHC microdata detail file, {of}",
+        f"DHC microdata detail file, {records}",
         tuple(columns),
         HEAD,
         tuple(UNIT_FIELDS),
@@ -344,9 +344,9 @@ def _free() -> CodedColumn:
     )
 
 
-def _column(of: MicrodataForm, name: str, label: str) -> CodedColumn:
-    found = [c for c in of.columns if c.name == name]
-    return found[0] if found else CodedColumn.constant(name, of.constants[name], label)
+def _column(form: MicrodataForm, name: str, label: str) -> CodedColumn:
+    found = [c for c in form.columns if c.name == name]
+    return found[0] if found else CodedColumn.constant(name, form.constants[name], label)
 
 
 def _says(parts: Sequence[CodedColumn]) -> dict[str, str]:

@@ -45,14 +45,14 @@ TableLine = tuple[str, Where, tuple["TableLine", ...]]
 TableLines = tuple[TableLine, ...]
 
 
-def columns(lines: TableLines, of: Where | None = None) -> tuple[LabelledWhere, ...]:
+def columns(lines: TableLines, where: Where | None = None) -> tuple[LabelledWhere, ...]:
     """Each line before those below it.
 
     >>> from das.publications.dhc.model.persons import SEX
     >>> columns(total({}, by(SEX)))
     (('Total', {}), ('Male', {'sex': ('male',)}), ('Female', {'sex': ('female',)}))
     """
-    return tuple(_walk(lines, of or {}))
+    return tuple(_walk(lines, where or {}))
 
 
 def _walk(lines: TableLines, above: Where) -> Iterator[LabelledWhere]:
@@ -67,9 +67,9 @@ def line(label: str, where: Where, *below: TableLines) -> TableLine:
     return label, where, tuple(x for lines in below for x in lines)
 
 
-def total(of: Where, *below: TableLines) -> TableLines:
+def total(where: Where, *below: TableLines) -> TableLines:
     """A line for all that meet a condition."""
-    return (line("Total", of, *below),)
+    return (line("Total", where, *below),)
 
 
 def by(named: Attribute | Grouping, *below: TableLines) -> TableLines:
@@ -231,7 +231,7 @@ def _quarters(*, types: bool) -> TableLines:
     said = dict(zip(quarters.HHGQ.levels, quarters.HHGQ.labels, strict=True))
     major = dict(zip(quarters.HHGQ.levels, PL94.recodes[0].index, strict=True))
 
-    def of(hhgq: str) -> TableLine:
+    def class_line(hhgq: str) -> TableLine:
         inside = [t for t in quarters.TYPES if t.hhgq == hhgq]
         below = (
             tuple(line(t.label, {"gqlevels": (t.level,)}) for t in inside)
@@ -241,7 +241,11 @@ def _quarters(*, types: bool) -> TableLines:
         return line(said[hhgq], {"hhgq8lev": (hhgq,)}, below)
 
     return tuple(
-        line(label, {"hhinstlevels": (code,)}, tuple(of(hhgq) for hhgq in said if major[hhgq] == i))
+        line(
+            label,
+            {"hhinstlevels": (code,)},
+            tuple(class_line(hhgq) for hhgq in said if major[hhgq] == i),
+        )
         for i, (code, label) in enumerate(_MAJOR.items(), 1)
     )
 

@@ -215,8 +215,8 @@ class MarginOfQuery(Frozen):
     answer: Ints
 
     @staticmethod
-    def between(query: Query, of: Query) -> MarginOfQuery | None:
-        """Nothing where some answer of ``of`` falls into two.
+    def between(query: Query, finer: Query) -> MarginOfQuery | None:
+        """Nothing where some answer of ``finer`` falls into two.
 
         >>> found = MarginOfQuery.between(PL94.query("hispanic"), DHCP.query("hispanic * sex"))
         >>> found.answer, found.terms
@@ -225,7 +225,7 @@ class MarginOfQuery(Frozen):
         True
         """
         coarse, answer = iter(query.groupings), np.zeros(1, dtype=np.int64)
-        for cell, fine in zip(_FIXED.groupings, of.groupings, strict=True):
+        for cell, fine in zip(_FIXED.groupings, finer.groupings, strict=True):
             level, groups = np.zeros(len(fine.index), dtype=np.int64), 1
             if not cell.is_total:
                 grouping = next(coarse)
@@ -233,7 +233,7 @@ class MarginOfQuery(Frozen):
             if (group := _by_group(level, fine)) is None:
                 return None
             answer = (answer[:, None] * groups + group).ravel()
-        return MarginOfQuery(query, of, answer)
+        return MarginOfQuery(query, finer, answer)
 
     @cached_property
     def terms(self) -> int:
@@ -247,7 +247,7 @@ class MarginOfQuery(Frozen):
         return np.rint(found).astype(np.int64)
 
 
-def finest(measured: Mapping[str, float], of: Query, variance: float) -> MarginOfQuery | None:
+def finest(measured: Mapping[str, float], query: Query, variance: float) -> MarginOfQuery | None:
     """The redistricting query that a query of the DHC counts for, of those that are ``measured``
     with the variances given: one such that no finer one is a margin, too. If there are several, that
     with the largest gain, the variance measured over the margin's. Nothing where that is small.
@@ -256,7 +256,7 @@ def finest(measured: Mapping[str, float], of: Query, variance: float) -> MarginO
     >>> found.query.name
     'hispanic'
     """
-    found = [m for q in measured if (m := MarginOfQuery.between(PL94.query(q), of)) is not None]
+    found = [m for q in measured if (m := MarginOfQuery.between(PL94.query(q), query)) is not None]
     finer = [
         m
         for m in found

@@ -84,7 +84,7 @@ class CountedAreas(Closed):
     households: Mapping[str, Ints]
 
     @staticmethod
-    def of(persons: Histogram, households: Histogram) -> CountedAreas:
+    def from_counts(persons: Histogram, households: Histogram) -> CountedAreas:
         query = DHCP.query("sex * age * hispanic * race7")
         people = persons.answer(query).reshape(-1, *(n for n in query.shape if n > 1))
         housed = persons.answer(DHCP.query("hhinstlevels"))[:, 0]
@@ -127,7 +127,7 @@ def _of_areas(
     for start in range(0, true[0].units, AREAS):
         stop = min(start + AREAS, true[0].units)
         before, after = (
-            _conditions(CountedAreas.of(*(h.rows(start, stop) for h in both)), level)
+            _conditions(CountedAreas.from_counts(*(h.rows(start, stop) for h in both)), level)
             for both in (true, out)
         )
         for (name, *flags), (_, *flags_out) in zip(before, after, strict=True):

@@ -50,10 +50,10 @@ ASK, SUBTREES = "ask", "subtrees-dhc"
 Ints = NDArray[np.int64]
 
 
-def stage(of: str, u: DhcUniverse, attempt: int) -> str:
+def stage(step: str, universe: DhcUniverse, attempt: int) -> str:
     """The name of a stage in the task store, for one universe and one attempt at it. Another
     attempt has other answers."""
-    return f"{of}.{u.name}.{attempt}"
+    return f"{step}.{universe.name}.{attempt}"
 
 
 def _message(root: Path, name: str, subtree: int) -> Path:
@@ -71,7 +71,7 @@ class SubtreeOracle(Closed):
     said: RecordingSource
 
     @staticmethod
-    def of(root: Path, universe: str, subtree: int, attempt: int) -> SubtreeOracle:
+    def from_folder(root: Path, universe: str, subtree: int, attempt: int) -> SubtreeOracle:
         """Raises :class:`PrivacyError` if this is not the last attempt in the ledger. Raises
         :class:`ReleaseError` if the truth is not the one that the run began with."""
         directory = RunDirectory(root)
@@ -123,7 +123,10 @@ def _paid_before(level: str) -> None:
 
 def _subtrees(task: Task) -> Iterable[tuple[int, SubtreeOracle]]:
     _, universe, attempt = task.stage.split(".")
-    return ((i, SubtreeOracle.of(task.run, universe, i, int(attempt))) for i in subtrees_of(task))
+    return (
+        (i, SubtreeOracle.from_folder(task.run, universe, i, int(attempt)))
+        for i in subtrees_of(task)
+    )
 
 
 def ask(task: Task) -> Answer:
@@ -181,16 +184,21 @@ class DhcSubtrees(Closed):
     oracle: Oracle
 
     def estimated(
-        self, u: DhcUniverse, source: RecordingSource, done: Mapping[str, OuterEstimates]
+        self, universe: DhcUniverse, source: RecordingSource, done: Mapping[str, OuterEstimates]
     ) -> tuple[OuterEstimates, list[MeasuredPart]]:
-        opened, attempt = self.opened, self.measuring.pay_below(u)
-        homes = opened.homes(u, done)
-        self._performed(ask, stage(ASK, u, attempt))
-        lower, ties = _OfSubtrees(opened, self.root, u, attempt), opened.ties(u, homes)
-        problem = opened.problem(u, opened.own(u), ties, from_subtrees=lower.known_below())
+        opened, attempt = self.opened, self.measuring.pay_below(universe)
+        homes = opened.homes(universe, done)
+        self._performed(ask, stage(ASK, universe, attempt))
+        lower, ties = (
+            _OfSubtrees(opened, self.root, universe, attempt),
+            opened.ties(universe, homes),
+        )
+        problem = opened.problem(
+            universe, opened.own(universe), ties, from_subtrees=lower.known_below()
+        )
         solve = partial(self.oracle.estimated, parts=lower.part)
-        found = opened.solved(u, problem, source, solve)
-        name = stage(SUBTREES, u, attempt)
+        found = opened.solved(universe, problem, source, solve)
+        name = stage(SUBTREES, universe, attempt)
         for subtree in range(1, len(opened.cut) + 1):
             above = found.by_kind.some(np.flatnonzero(lower.home == subtree))
             given = {"kinds": ties.able} | named("above", above.to_arrays())
@@ -230,10 +238,10 @@ class DhcSubtrees(Closed):
 class _OfSubtrees(Closed):
     """What the subtrees of a universe know about the upper tree."""
 
-    def __init__(self, opened: OpenedDhc, root: Path, u: DhcUniverse, attempt: int) -> None:
-        self._opened, self._root, self._u, self._attempt = opened, root, u, attempt
+    def __init__(self, opened: OpenedDhc, root: Path, universe: DhcUniverse, attempt: int) -> None:
+        self._opened, self._root, self._u, self._attempt = opened, root, universe, attempt
         self._open: dict[int, SubtreeOracle] = {}
-        units = opened.tree(u).home_units(opened.cut.level, opened.spine)
+        units = opened.tree(universe).home_units(opened.cut.level, opened.spine)
         #: The subtree of each of the lowest units of the measured upper tree.
         self.home: Ints = np.searchsorted(opened.cut.starts, units, side="right")
 
@@ -255,7 +263,9 @@ class _OfSubtrees(Closed):
         if not 1 <= subtree <= len(self._opened.cut):
             raise refused(f"subtree {subtree}")
         if subtree not in self._open:
-            self._open[subtree] = SubtreeOracle.of(self._root, self._u.name, subtree, self._attempt)
+            self._open[subtree] = SubtreeOracle.from_folder(
+                self._root, self._u.name, subtree, self._attempt
+            )
         return self._open[subtree].part
 
 

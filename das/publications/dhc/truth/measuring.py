@@ -157,42 +157,46 @@ class MeasuringDhc(Closed):
                 ),
             )
 
-    def missing(self, u: DhcUniverse) -> bool:
+    def missing(self, universe: DhcUniverse) -> bool:
         """Whether some part of a universe is not measured yet."""
         return any(
-            self._budget_book.missing((u.name, level)) for level in self._opened.spine.levels
+            self._budget_book.missing((universe.name, level)) for level in self._opened.spine.levels
         )
 
-    def truth(self, u: DhcUniverse) -> TrueHistograms:
+    def truth(self, universe: DhcUniverse) -> TrueHistograms:
         """The true counts of every level of the published spine."""
-        return upward(self._lowest[u.name], self._opened.spine)
+        return upward(self._lowest[universe.name], self._opened.spine)
 
-    def source(self, u: DhcUniverse) -> RecordingSource:
+    def source(self, universe: DhcUniverse) -> RecordingSource:
         """Answers requests at the levels of the upper tree, and remembers the answers. Without
         subtrees these are all levels. The ledger has a level in full before its first answer."""
         opened, budget_book = self._opened, self._budget_book
-        self._answering[u.name] = answering(
+        self._answering[universe.name] = answering(
             opened,
-            u,
-            over(opened.tree(u), self._lowest[u.name]),
+            universe,
+            over(opened.tree(universe), self._lowest[universe.name]),
             self._directory,
             budget_book.entries,
-            lambda level: budget_book.pay((u.name, level)),
+            lambda level: budget_book.pay((universe.name, level)),
         )
-        return RecordingSource(self._answering[u.name])
+        return RecordingSource(self._answering[universe.name])
 
-    def pay_below(self, u: DhcUniverse) -> int:
+    def pay_below(self, universe: DhcUniverse) -> int:
         """Write all draws of the levels below the upper tree to the ledger. Returns the number of
         this attempt at the universe, from 1."""
         levels = self._opened.spine.levels
         for level in levels[len(self._opened.levels) :]:
-            self._budget_book.pay((u.name, level))
-        return attempt_at(u, levels, self._budget_book.entries)
+            self._budget_book.pay((universe.name, level))
+        return attempt_at(universe, levels, self._budget_book.entries)
 
-    def write(self, u: DhcUniverse, said: RecordingSource, below: Sequence[MeasuredPart]) -> None:
+    def write(
+        self, universe: DhcUniverse, said: RecordingSource, below: Sequence[MeasuredPart]
+    ) -> None:
         """Write and acknowledge all answers of a universe: ``said`` for the upper tree, and the
         parts ``below`` that its subtrees have written."""
-        own = written(self._opened, u, said, self._answering.pop(u.name), self._directory)
+        own = written(
+            self._opened, universe, said, self._answering.pop(universe.name), self._directory
+        )
         self._budget_book.acknowledge([*own, *below])
 
     def close(self) -> OwnStatement:
@@ -218,7 +222,7 @@ def stated(spec: DhcSpec, drawn: LedgerEvents, known: tuple[Constraint, ...]) ->
 
 def answering(
     opened: OpenedDhc,
-    u: DhcUniverse,
+    universe: DhcUniverse,
     known: TrueHistograms,
     directory: RunDirectory,
     budget_book: Entries,
@@ -229,43 +233,45 @@ def answering(
     levels = opened.levels
     return OnDemandMeasurement(
         {level: known[level] for level in levels},
-        u.name,
-        u.schema,
-        MeasuredSpine.from_published(opened.own(u)),
-        u.plan,
-        noise_for([(u.name, level) for level in levels], budget_book, opened.spec, directory),
+        universe.name,
+        universe.schema,
+        MeasuredSpine.from_published(opened.own(universe)),
+        universe.plan,
+        noise_for(
+            [(universe.name, level) for level in levels], budget_book, opened.spec, directory
+        ),
         pay,
-        lambda level: budget_book.number((u.name, level)),
+        lambda level: budget_book.number((universe.name, level)),
     )
 
 
 def written(
     opened: OpenedDhc,
-    u: DhcUniverse,
+    universe: DhcUniverse,
     said: RecordingSource,
     by: OnDemandMeasurement,
     directory: RunDirectory,
 ) -> list[MeasuredPart]:
     """Write the answers ``said`` of a part, level by level, and return its files."""
-    root, parts, subtree = directory.nmf(u.name), list[MeasuredPart](), opened.part or 0
+    root, parts, subtree = directory.nmf(universe.name), list[MeasuredPart](), opened.part or 0
     for level in opened.levels:
         files = on_demand.write(
             root,
             level,
-            u.schema,
-            opened.own(u),
+            universe.schema,
+            opened.own(universe),
             said.recorded(level),
             subtree,
             private=opened.spec.run.private,
         )
         paths = {f"{root.name}/{path}": digest for path, digest in files.items()}
-        parts.append(MeasuredPart(u.name, level, subtree, by.mark(level), paths))
+        parts.append(MeasuredPart(universe.name, level, subtree, by.mark(level), paths))
     return parts
 
 
-def attempt_at(u: DhcUniverse, levels: Sequence[str], budget_book: Entries) -> int:
+def attempt_at(universe: DhcUniverse, levels: Sequence[str], budget_book: Entries) -> int:
     """The number of the attempt at a universe: it grows whenever one of its levels begins again."""
-    return sum(budget_book.number((u.name, level)) for level in levels) - len(levels) + 1
+    return sum(budget_book.number((universe.name, level)) for level in levels) - len(levels) + 1
 
 
 def planned(opened: OpenedDhc) -> dict[StageKey, StagePlan]:
@@ -290,7 +296,7 @@ class BelowUpperTree(Protocol[T]):
     """Estimates the universes of a release in subtrees, subtree by subtree."""
 
     def estimated(
-        self, u: DhcUniverse, source: RecordingSource, done: Mapping[str, T]
+        self, universe: DhcUniverse, source: RecordingSource, done: Mapping[str, T]
     ) -> tuple[T, list[MeasuredPart]]:
         """The estimates of one universe, and the parts of the measurements that its subtrees have
         written. ``source`` answers requests at the upper tree."""

@@ -88,7 +88,7 @@ class PublishedAnswers:
     def _rows(self, level: str) -> _LevelRows:
         if level not in self._held:
             there = self._levels.get(level, PublishedLevel(level))
-            self._held[level] = _LevelRows.of(there, self._spine)
+            self._held[level] = _LevelRows.from_published(there, self._spine)
         return self._held[level]
 
 
@@ -110,7 +110,7 @@ class _LevelRows:
     kept: int = 0
 
     @staticmethod
-    def of(level: PublishedLevel, spine: Spine) -> _LevelRows:
+    def from_published(level: PublishedLevel, spine: Spine) -> _LevelRows:
         """From the narrow columns of the files."""
         units = spine.units(level.name)
         named = {name: query for name, (query, found) in level.found.items() if found}

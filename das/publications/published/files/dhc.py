@@ -97,7 +97,7 @@ def read(folder: Path, progress: Progress = SILENT) -> PublishedDhc:
         _check_sums(schema, spine, level, counts, folder)
         progress.advance()
     lower, upper = _bounds(schema, spine, levels[-1], counts, notes)
-    measured = tuple(LevelMeasured.of(schema, level) for level in levels)
+    measured = tuple(LevelMeasured.from_published(schema, level) for level in levels)
     notes += [
         f"nothing is measured at {m.level}" for m in measured if not m.variances and m.level != ROOT
     ]

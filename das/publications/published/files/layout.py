@@ -132,7 +132,7 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress, outside:
     levels = whole_levels(levels, notes)
     spine = spine_of(levels, folder)
     constraints = _constraints(schema, spine, levels, notes, outside)
-    measured = [LevelMeasured.of(schema, level) for level in levels]
+    measured = [LevelMeasured.from_published(schema, level) for level in levels]
     universe = kind_with(schema).name
     root = run_directory.nmf_folder(draft, universe)
     asked = [np.zeros(spine.units(level.name), dtype=bool) for level in levels]

@@ -118,11 +118,11 @@ class Outside(Frozen):
     dhc: Path | None = None
 
     @staticmethod
-    def of_published(found: CountsByBlock, totals: OutsideTotals | None = None) -> Outside:
+    def of_published(counts: CountsByBlock, totals: OutsideTotals | None = None) -> Outside:
         """What published redistricting counts say: totals of states (without ``totals``), names and
         areas."""
-        known = OutsideTotals(found.totals("State", "P0010001"), found.source)
-        return Outside(totals or known, found.fields, found.names)
+        known = OutsideTotals(counts.totals("State", "P0010001"), counts.source)
+        return Outside(totals or known, counts.fields, counts.names)
 
     def called(self, spine: Spine) -> tuple[NDArray[np.str_], ...]:
         """The names of the units of a spine, by level."""

@@ -146,7 +146,7 @@ class LevelMeasured:
     queries: tuple[Query, ...]
 
     @staticmethod
-    def of(schema: Schema, level: PublishedLevel) -> LevelMeasured:
+    def from_published(schema: Schema, level: PublishedLevel) -> LevelMeasured:
         names: dict[str, Query] = {}
         variances: dict[str, Counter[float]] = {}
         for name, (query, units) in level.found.items():

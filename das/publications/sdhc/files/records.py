@@ -90,11 +90,11 @@ def linked_records(
 
 
 def _in_counties(
-    addresses: Addresses, of: LinkedTables, chosen: NDArray[np.int64], here: NDArray[np.bool_]
+    addresses: Addresses, linked: LinkedTables, chosen: NDArray[np.int64], here: NDArray[np.bool_]
 ) -> Addresses:
     """With the county of each; ``here``: the blocks whose counties are tabulated."""
-    county = np.strings.slice(of.codes, 0, 5)
-    area = county.astype(np.int32)[of.homes.block][chosen]
+    county = np.strings.slice(linked.codes, 0, 5)
+    area = county.astype(np.int32)[linked.homes.block][chosen]
     return replace(addresses, area=area, areas=tuple(text(np.unique(county[here])).tolist()))
 
 

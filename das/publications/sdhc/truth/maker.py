@@ -44,14 +44,14 @@ _Key = tuple[str, str, str]
 
 
 def assess(
-    opened: OpenedSdhc, found: Iterable[CellEstimate], directory: RunDirectory
+    opened: OpenedSdhc, estimates: Iterable[CellEstimate], directory: RunDirectory
 ) -> list[dict[str, Any]]:
     """Write the errors, and return them: one row of the measured and one of the published values
     for each level, table and group of iterations. ``inside``: the share of intervals that contain
     the truth."""
     truth, rows = _regions(opened, directory), list[dict[str, Any]]()
     noisy = [e for m in opened.measured for e in _measured(m.regions, m.values, m.variance)]
-    for source, every in (("measured", noisy), ("published", found)):
+    for source, every in (("measured", noisy), ("published", estimates)):
         by: dict[_Key, list[tuple[float, bool | None]]] = {}
         for e in every:
             true = _true(truth[e.region], e.cell)
@@ -115,11 +115,11 @@ def _at(table: str, cells: Sequence[int], iteration: str) -> list[int]:
     return [column(table, iteration, c) for c in cells]
 
 
-def _true(found: Ints, cell: PublishedCell) -> float | None:
-    above = float(found[_at(*cell.above, cell.iteration)].sum())
+def _true(values: Ints, cell: PublishedCell) -> float | None:
+    above = float(values[_at(*cell.above, cell.iteration)].sum())
     if cell.below is None:
         return above
-    below = float(found[_at(*cell.below, cell.iteration)].sum())
+    below = float(values[_at(*cell.below, cell.iteration)].sum())
     return above / below if below > 0 else None
 
 

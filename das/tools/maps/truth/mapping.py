@@ -239,11 +239,11 @@ def _margins(
     return _known(within, level, count.of), SAYS["margin"]
 
 
-def _known(within: NDArray[np.int64], level: str, of: str) -> NDArray[np.float64]:
+def _known(within: NDArray[np.int64], level: str, query: str) -> NDArray[np.float64]:
     """NaN where nothing tells the count."""
     if not (within >= 0).any():
         raise InputError(
-            f"nothing that was measured at {level!r} tells {of!r}: there is no margin to draw",
+            f"nothing that was measured at {level!r} tells {query!r}: there is no margin to draw",
             where="--query",
             remedy="`das nmf summary` lists what was measured",
         )

@@ -155,7 +155,7 @@ def reconstruct(
         raise InputError("a unit that does not exist", where="reconstruction")
     if published.records is not None:
         return _taken(published.records, wanted)
-    attacked = AttackedTables.of(published, options)
+    attacked = AttackedTables.from_published(published, options)
     of = spine.up(lowest, attacked.around)
     found: dict[int, UnitGuess] = {}
     for area in np.unique(of[wanted]).tolist():
@@ -190,15 +190,15 @@ def _taken(records: Histogram, wanted: NDArray[np.int64]) -> Reconstruction:
     )
 
 
-def _together(found: Mapping[int, UnitGuess], units: int, cells: int) -> Reconstruction:
+def _together(guesses: Mapping[int, UnitGuess], units: int, cells: int) -> Reconstruction:
     status = np.full(units, AttackStatus.SKIPPED, dtype=np.int8)
     variability, seconds = np.full(units, np.nan), np.zeros(units)
     nothing = [np.zeros(0, dtype=np.int64)]
-    for u, guess in found.items():
+    for u, guess in guesses.items():
         status[u], variability[u], seconds[u] = guess.status, guess.variability, guess.seconds
-    unit = np.concatenate(nothing + [np.full(len(g.cell), u) for u, g in found.items()])
-    cell = np.concatenate(nothing + [g.cell for g in found.values()])
-    count = np.concatenate(nothing + [g.count for g in found.values()])
+    unit = np.concatenate(nothing + [np.full(len(g.cell), u) for u, g in guesses.items()])
+    cell = np.concatenate(nothing + [g.cell for g in guesses.values()])
+    count = np.concatenate(nothing + [g.count for g in guesses.values()])
     return Reconstruction(
         Histogram.from_triplets(units, cells, unit, cell, count), status, variability, seconds
     )

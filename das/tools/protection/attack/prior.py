@@ -126,10 +126,11 @@ class AttackedTables:
     around: str
 
     @staticmethod
-    def of(published: ProtectedTables, options: AttackOptions) -> AttackedTables:
+    def from_published(published: ProtectedTables, options: AttackOptions) -> AttackedTables:
         tables = published.tables
         lines = {
-            level: AttackLines.of(tables.lines(level), tables.schema) for level in published.levels
+            level: AttackLines.from_lines(tables.lines(level), tables.schema)
+            for level in published.levels
         }
         return AttackedTables(published, lines, AttackedTables.around_of(published, options))
 

@@ -261,10 +261,12 @@ def _rows(masks: list[int], width: int) -> Bools:
     return np.unpackbits(packed.reshape(len(masks), size), axis=1, count=width).astype(bool)
 
 
-def _bounded(matrix: sparse.csr_array, lower: Ints, upper: Ints, found: Propagated) -> Propagated:
+def _bounded(
+    matrix: sparse.csr_array, lower: Ints, upper: Ints, propagated: Propagated
+) -> Propagated:
     """Bounds from bounds, until nothing changes."""
     row, column = matrix.nonzero()
-    least, most = found.least.copy(), found.most.copy()
+    least, most = propagated.least.copy(), propagated.most.copy()
     for _ in range(_ROUNDS):
         room = upper - matrix @ least  # what each row can have besides what is certain
         need = lower - matrix @ most  # what it lacks when all are at their most
@@ -281,16 +283,20 @@ def _bounded(matrix: sparse.csr_array, lower: Ints, upper: Ints, found: Propagat
     return Propagated(least, most)
 
 
-def _several(rows: Bools, y: Ints, found: Propagated) -> bool:
+def _several(rows: Bools, y: Ints, propagated: Propagated) -> bool:
     """Whether some part that is not settled is a full two-way table with both its margins, and
     each margin has two positive entries."""
-    open_ = found.least < found.most
-    rest = y - rows[:, found.least == found.most] @ found.least[found.least == found.most]
+    open_ = propagated.least < propagated.most
+    rest = (
+        y
+        - rows[:, propagated.least == propagated.most]
+        @ propagated.least[propagated.least == propagated.most]
+    )
     rows = rows[:, open_]
     rows, rest = rows[rows.any(axis=1)], rest[rows.any(axis=1)]
     rows, at = np.unique(rows, axis=0, return_index=True)
     rest = rest[at]
-    if not len(rows) or found.least[open_].any():
+    if not len(rows) or propagated.least[open_].any():
         return False
     touching = rows.astype(np.int64) @ rows.T
     number, part = connected_components(sparse.csr_array(touching), directed=False)

@@ -93,8 +93,8 @@ class ReidentificationScore:
         return _part(getattr(self, name), self.putative)
 
 
-def _part(some: float, of: float) -> float:
-    return some / of if of > 0 else float("nan")
+def _part(some: float, whole: float) -> float:
+    return some / whole if whole > 0 else float("nan")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ReidentificationScores(Frozen):
 
     scores: tuple[ReidentificationScore, ...]
 
-    def of(
+    def score(
         self, group: str = "all", size: str = "all", among: bool = False
     ) -> ReidentificationScore:
         """One of them. Raises :class:`InputError` where there is none."""
@@ -119,7 +119,7 @@ class ReidentificationScores(Frozen):
     @property
     def agreement(self) -> float:
         """Part of all persons who agree with a guessed record."""
-        return self.of().agreement
+        return self.score().agreement
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class KeyedRecords(Frozen):
             raise InputError("not a value for each record", where="re-identification")
 
     @staticmethod
-    def of(
+    def from_histogram(
         h: Histogram, schema: Schema, known: Sequence[str], sensitive: Sequence[str]
     ) -> KeyedRecords:
         """Those of a histogram of the lowest level."""
@@ -176,7 +176,7 @@ def reidentify(
             sensitive.
     """
     _check(guess, truth, spine, schema, known, sensitive, among)
-    read, true = (KeyedRecords.of(h, schema, known, sensitive) for h in (guess, truth))
+    read, true = (KeyedRecords.from_histogram(h, schema, known, sensitive) for h in (guess, truth))
     return score_records(read, true, spine, among)
 
 
@@ -244,10 +244,10 @@ def _code(schema: Schema, names: Sequence[str]) -> Ints:
     return out
 
 
-def _kinds(pairs: _PersonPairs, of: Ints, units: int) -> sparse.csr_array:
-    """Persons of each unit by sensitive attributes; ``of`` is the unit of each pair."""
+def _kinds(pairs: _PersonPairs, unit: Ints, units: int) -> sparse.csr_array:
+    """Persons of each unit by sensitive attributes; ``unit`` is the unit of each pair."""
     shape = (units, int(pairs.sensitive.max(initial=0)) + 1)
-    return sparse.csr_array(sparse.coo_array((pairs.t, (of, pairs.sensitive)), shape=shape))
+    return sparse.csr_array(sparse.coo_array((pairs.t, (unit, pairs.sensitive)), shape=shape))
 
 
 def _mode(kinds: sparse.csr_array) -> Ints:

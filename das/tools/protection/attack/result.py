@@ -168,7 +168,7 @@ class AttackLines:
     cell_code: Ints
 
     @staticmethod
-    def of(lines: LineMatrix, schema: Schema) -> AttackLines:
+    def from_lines(lines: LineMatrix, schema: Schema) -> AttackLines:
         """Those of one level of a table set."""
         matrix, possible = lines.matrix, schema.possible.ravel()
         rng = np.random.default_rng(20100401)

@@ -79,23 +79,23 @@ def guess_unit(
 
 
 def _certified(
-    lines: AttackLines, said: UnitLines, found: UnitGuess, options: AttackOptions
+    lines: AttackLines, said: UnitLines, guess: UnitGuess, options: AttackOptions
 ) -> UnitGuess:
     """The guess with its variability; unique where that is zero."""
-    if found.program is None or found.status not in (AttackStatus.SOLVED, AttackStatus.GAP):
-        return found
-    program: ReducedProgram | None = found.program
-    known = found.known
-    if found.among:
+    if guess.program is None or guess.status not in (AttackStatus.SOLVED, AttackStatus.GAP):
+        return guess
+    program: ReducedProgram | None = guess.program
+    known = guess.known
+    if guess.among:
         program = reduced(lines, said)
         known = None if program is None else propagated(program)
     if program is None or known is None or program.classes > _MOST_CLASSES:
-        return found
+        return guess
     count = np.zeros(lines.cells, dtype=np.int64)
-    count[found.cell] = found.count
+    count[guess.cell] = guess.count
     v = variability(program, known, count[program.cells], options.seconds)
-    status = AttackStatus.UNIQUE if v.unique else found.status
-    return replace(found, variability=v.percent, status=status)
+    status = AttackStatus.UNIQUE if v.unique else guess.status
+    return replace(guess, variability=v.percent, status=status)
 
 
 def _solved(

@@ -375,20 +375,20 @@ def draft_of_linked(name: str, folder: Path, points: Path | None, blocks: Codes)
 
 
 def draft_of_table(
-    table: InputProfile, found: Guess, name: str, household: str | None, points: Path | None
+    table: InputProfile, guess: Guess, name: str, household: str | None, points: Path | None
 ) -> str:
     """The study of a table of persons, with tables of its own attributes. Its lists of levels are
     those of the records: unlike a configuration, a study is confidential."""
-    if len(found.attributes) < 2:
+    if len(guess.attributes) < 2:
         raise InputError(
             "a study needs two attributes: one that an intruder knows, one to find out",
             where="--data",
             remedy="group the values of another column",
         )
-    columns = columns_of(found)
+    columns = columns_of(guess)
     sizes = {n: len(listed_levels(c, True)) for n, c in columns["attributes"].items()}
-    levels = [level_name(c.name) for c in found.geography]
-    root = [] if len(levels) > 1 and len(found.geography[0].values) == 1 else ["All"]
+    levels = [level_name(c.name) for c in guess.geography]
+    root = [] if len(levels) > 1 and len(guess.geography[0].values) == 1 else ["All"]
     known, sensitive = _known_and_sensitive(sizes)
     return rendered(
         "study_draft.toml.j2",

@@ -150,17 +150,21 @@ def grouped(sampled: Ints) -> list[list[int]]:
 # --- protect
 
 
-def protect_tasks(of: OpenStudy, points: Sequence[FrontierPoint]) -> list[Task]:
+def protect_tasks(opened: OpenStudy, points: Sequence[FrontierPoint]) -> list[Task]:
     """Those of points with groups that are neither protected nor scored."""
     due = [
         p
         for p in points
         if any(
-            not of.folder.scores(p.name, g).exists() and not of.folder.published(p.name, g).exists()
-            for g in range(len(of.groups))
+            not opened.folder.scores(p.name, g).exists()
+            and not opened.folder.published(p.name, g).exists()
+            for g in range(len(opened.groups))
         )
     ]
-    return [Task(of.folder.root, PROTECT, p.name, (0, len(of.groups) - 1), _effort(p)) for p in due]
+    return [
+        Task(opened.folder.root, PROTECT, p.name, (0, len(opened.groups) - 1), _effort(p))
+        for p in due
+    ]
 
 
 def _effort(point: FrontierPoint) -> float:
@@ -191,13 +195,13 @@ def protect_task(task: Task) -> Answer:
 # --- attack
 
 
-def attack_tasks(of: OpenStudy, points: Sequence[FrontierPoint]) -> list[Task]:
+def attack_tasks(opened: OpenStudy, points: Sequence[FrontierPoint]) -> list[Task]:
     """Those of groups without scores."""
     return [
-        Task(of.folder.root, ATTACK, f"{p.name}.{g}", (g, g), float(len(units)))
+        Task(opened.folder.root, ATTACK, f"{p.name}.{g}", (g, g), float(len(units)))
         for p in points
-        for g, units in enumerate(of.groups)
-        if not of.folder.scores(p.name, g).exists()
+        for g, units in enumerate(opened.groups)
+        if not opened.folder.scores(p.name, g).exists()
     ]
 
 
@@ -219,22 +223,23 @@ def attack_task(task: Task) -> Answer:
 
 
 @lru_cache(maxsize=64)
-def _uses(of: OpenStudy, name: str, others: bool) -> UsesAtLevels:
+def _uses(opened: OpenStudy, name: str, others: bool) -> UsesAtLevels:
     """The tables that a point publishes, and what they answer. Those of a method that publishes
     others than it is asked for do not depend on the records: they are what it makes of nobody's."""
-    point = of.points()[name]
-    tables = of.study.tables(point.also)
+    point = opened.points()[name]
+    tables = opened.study.tables(point.also)
     if others:
         nobody = np.zeros(0, dtype=np.int64)
-        empty = StudyRecords(tables.schema, of.spine, nobody, nobody)
-        tables = point.method.published(empty, tables, of.key_of(point)).tables
-    return of.study.uses_of(tables, point.also)
+        empty = StudyRecords(tables.schema, opened.spine, nobody, nobody)
+        tables = point.method.published(empty, tables, opened.key_of(point)).tables
+    return opened.study.uses_of(tables, point.also)
 
 
-def scores_of(of: OpenStudy, point: FrontierPoint) -> list[GroupScores]:
+def scores_of(opened: OpenStudy, point: FrontierPoint) -> list[GroupScores]:
     """The scores of all groups of a point."""
     return [
-        tallies.read(of.folder.scores(point.name, g), GroupScores) for g in range(len(of.groups))
+        tallies.read(opened.folder.scores(point.name, g), GroupScores)
+        for g in range(len(opened.groups))
     ]
 
 
@@ -314,13 +319,13 @@ def _begin(study: ResolvedStudy, folder: StudyFolder, progress: Progress) -> Non
     atomic.write_json(folder.state, {**known, "digest": study.spec.digest()}, 0o600)
 
 
-def _written(of: OpenStudy, points: Sequence[FrontierPoint]) -> FrontierResult:
-    population = int(read_json(of.folder.state)["population"])
-    uses = of.study.uses
+def _written(opened: OpenStudy, points: Sequence[FrontierPoint]) -> FrontierResult:
+    population = int(read_json(opened.folder.state)["population"])
+    uses = opened.study.uses
     lines: list[FrontierRow] = []
     settings: dict[tuple[str, int, str], list[tuple[FrontierPoint, list[SampledRatio]]]] = {}
     for point in points:
-        found = ratios(scores_of(of, point), uses)
+        found = ratios(scores_of(opened, point), uses)
         lines += rows(point, found, population)
         settings.setdefault((point.curve, point.number, point.also), []).append((point, found))
     summary = [
@@ -328,22 +333,22 @@ def _written(of: OpenStudy, points: Sequence[FrontierPoint]) -> FrontierResult:
         for each in settings.values()
         for row in means([p for p, _ in each], [m for _, m in each], population)
     ]
-    out = of.folder.root / "summary.csv"
-    rows_csv.write_rows(of.folder.results, FrontierRow, lines)
+    out = opened.folder.root / "summary.csv"
+    rows_csv.write_rows(opened.folder.results, FrontierRow, lines)
     rows_csv.write_rows(out, FrontierMean, summary)
-    atomic.write_text(of.folder.page, frontier_page(summary, _facts(of, population)), 0o600)
-    return FrontierResult(of.folder.results, out, of.folder.page, summary)
+    atomic.write_text(opened.folder.page, frontier_page(summary, _facts(opened, population)), 0o600)
+    return FrontierResult(opened.folder.results, out, opened.folder.page, summary)
 
 
-def _facts(of: OpenStudy, population: int) -> StudyFacts:
+def _facts(opened: OpenStudy, population: int) -> StudyFacts:
     """What the page says about the study."""
-    spec = of.study.spec
-    use, level = of.study.map_use
-    units = np.concatenate(of.groups)
-    lowest = of.spine.levels[-1]
-    inside = of.truth.totals()
-    blocks = of.spine.kept(spec.sample_level, units)[-1]
-    titles = {u.name: u.title for u in of.study.uses}
+    spec = opened.study.spec
+    use, level = opened.study.map_use
+    units = np.concatenate(opened.groups)
+    lowest = opened.spine.levels[-1]
+    inside = opened.truth.totals()
+    blocks = opened.spine.kept(spec.sample_level, units)[-1]
+    titles = {u.name: u.title for u in opened.study.uses}
     return StudyFacts(
         name=spec.study.name,
         level=spec.sample_level,
@@ -354,11 +359,11 @@ def _facts(of: OpenStudy, population: int) -> StudyFacts:
         units=int((inside[blocks] > 0).sum()),
         everybody=int(inside.sum()),
         households=spec.data.reader == "linked" or spec.data.household is not None,
-        tables=of.study.published.name,
-        lines={lv: len(of.study.published.lines(lv)) for lv in of.study.published.tables},
+        tables=opened.study.published.name,
+        lines={lv: len(opened.study.published.lines(lv)) for lv in opened.study.published.tables},
         also=tuple(spec.also),
-        known=_titles(of, of.study.intruder.known),
-        sensitive=_titles(of, of.study.intruder.sensitive),
+        known=_titles(opened, opened.study.intruder.known),
+        sensitive=_titles(opened, opened.study.intruder.sensitive),
         uses=titles,
         use=use,
         use_level=level,
@@ -366,6 +371,6 @@ def _facts(of: OpenStudy, population: int) -> StudyFacts:
     )
 
 
-def _titles(of: OpenStudy, names: Sequence[str]) -> tuple[str, ...]:
+def _titles(opened: OpenStudy, names: Sequence[str]) -> tuple[str, ...]:
     """Attributes in words."""
-    return tuple((of.study.schema.attribute(n).title or n).lower() for n in names)
+    return tuple((opened.study.schema.attribute(n).title or n).lower() for n in names)

@@ -304,7 +304,10 @@ def _begin(source: AttackSource, out: Path, options: AttackOptions) -> None:
 
 
 def _scored(
-    found: Reconstruction, published: ProtectedTables, columns: PublishedColumns, truth: Path
+    reconstruction: Reconstruction,
+    published: ProtectedTables,
+    columns: PublishedColumns,
+    truth: Path,
 ) -> ReidentificationScores:
     spine, schema = published.spine, published.tables.schema
     people = linked_people(truth, spine, columns.schema).open(
@@ -312,7 +315,7 @@ def _scored(
     )
     cell = np.array(columns.cell)[people.cell]
     h = Histogram.from_triplets(people.units, schema.cells, people.unit, cell, people.count)
-    return reidentify(found.histogram, h, spine, schema, among=found.unique)
+    return reidentify(reconstruction.histogram, h, spine, schema, among=reconstruction.unique)
 
 
 def _write(out: Path, result: AttackResult) -> None:

@@ -145,7 +145,7 @@ def _keys(scores: tuple[ReidentificationScore, ...]) -> list[str]:
 
 
 def _scores(
-    found: Reconstruction,
+    reconstruction: Reconstruction,
     truth: Histogram,
     published: ProtectedTables,
     level: str,
@@ -156,13 +156,13 @@ def _scores(
     spine = published.spine
     start, stop = spine.extent(level, unit)[spine.levels[-1]]
     return reidentify(
-        found.histogram.rows(start, stop),
+        reconstruction.histogram.rows(start, stop),
         truth.rows(start, stop),
         spine.subtree(level, unit),
         published.tables.schema,
         known=intruder.known,
         sensitive=intruder.sensitive,
-        among=found.unique[start:stop],
+        among=reconstruction.unique[start:stop],
     ).scores
 
 
@@ -170,10 +170,12 @@ def _statuses(status: NDArray[np.int8], persons: Ints) -> Ints:
     return np.bincount(status[persons > 0], minlength=len(AttackStatus)).astype(np.int64)
 
 
-def _varied(found: Reconstruction, persons: Ints, start: int, stop: int) -> Floats:
-    known = ~np.isnan(found.variability[start:stop])
+def _varied(reconstruction: Reconstruction, persons: Ints, start: int, stop: int) -> Floats:
+    known = ~np.isnan(reconstruction.variability[start:stop])
     weight = persons[start:stop][known]
-    return np.array([float((found.variability[start:stop][known] * weight).sum()), weight.sum()])
+    return np.array(
+        [float((reconstruction.variability[start:stop][known] * weight).sum()), weight.sum()]
+    )
 
 
 UNIQUES = key_of("nonmodal unique")

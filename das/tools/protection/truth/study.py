@@ -396,10 +396,10 @@ def _schema_tree(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _in_order(found: Histogram, theirs: Spine, ours: Spine) -> Histogram:
+def _in_order(histogram: Histogram, theirs: Spine, ours: Spine) -> Histogram:
     """Their lowest units in our order."""
     level = ours.levels[-1]
     at = theirs.find(level, ours.codes[-1])
     if (at < 0).any() or theirs.units(level) != len(at):
         raise InputError("the run has other places than the study", where="topdown")
-    return found.some(at)
+    return histogram.some(at)

@@ -107,7 +107,9 @@ class PerturbationTable(Frozen):
 
     @staticmethod
     @cache
-    def of(largest: int, variance: float, hidden: int = 0, mono: bool = True) -> PerturbationTable:
+    def maximum_entropy(
+        largest: int, variance: float, hidden: int = 0, mono: bool = True
+    ) -> PerturbationTable:
         """The table of maximum entropy: changes up to ``largest`` (D), of at most this ``variance``
         (V); counts 1 to ``hidden`` (js) are never shown. Raises :class:`SpecError` where no law has
         these moments."""
@@ -240,7 +242,7 @@ class CellKey(ProtectionMethod):
     @property
     def perturbations(self) -> PerturbationTable:
         """Its perturbation table."""
-        return PerturbationTable.of(self.D, self.V, self.js)
+        return PerturbationTable.maximum_entropy(self.D, self.V, self.js)
 
     @property
     def price(self) -> tuple[float, ...]:
@@ -266,12 +268,12 @@ def _whole(value: object, least: int) -> bool:
 
 
 def _truths(
-    of: PerturbationTable, printed: NDArray[np.int64]
+    table: PerturbationTable, printed: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The bounds of the count behind each printed one."""
-    least, most = of.truths()
+    least, most = table.truths()
     few, at = printed < len(least), np.minimum(printed, len(least) - 1)
     return (
-        np.where(few, least[at], printed - of.largest),
-        np.where(few, most[at], printed + of.largest),
+        np.where(few, least[at], printed - table.largest),
+        np.where(few, most[at], printed + table.largest),
     )

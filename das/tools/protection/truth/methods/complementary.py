@@ -54,7 +54,7 @@ class Witnesses(Frozen):
     count: NDArray[np.float64]
 
     @staticmethod
-    def of(unit: DistinctLines) -> Witnesses:
+    def from_truth(unit: DistinctLines) -> Witnesses:
         """The truth alone."""
         return Witnesses(unit.lower[None], unit.lower)
 
@@ -166,12 +166,14 @@ class AuditRanges(Frozen):
         return self.upper - self.lower
 
 
-def audit(lines: LevelLines, of: LineMatrix) -> AuditRanges:
+def audit(lines: LevelLines, line_matrix: LineMatrix) -> AuditRanges:
     """The range of every line of every unit. Raises :class:`InfeasibleError` for a unit whose
     lines no records have, such as one with rounded sums that contradict each other."""
     lower, upper = lines.lower.copy(), lines.upper.copy()
     for u in np.flatnonzero((lines.lower < lines.upper).any(axis=1)):
-        unit = DistinctLines.of(of.matrix, lines.lower[u], lines.upper[u], UNBOUNDED)
+        unit = DistinctLines.from_bounds(
+            line_matrix.matrix, lines.lower[u], lines.upper[u], UNBOUNDED
+        )
         low, high = ranges(unit, np.flatnonzero(~unit.exact))
         here = unit.row >= 0
         lower[u, here], upper[u, here] = low[unit.row[here]], high[unit.row[here]]
@@ -267,7 +269,7 @@ def enough(
     kept = primary if forced is None else np.union1d(primary, forced)
     hidden = np.zeros(len(cost), dtype=bool)
     hidden[kept] = True
-    found = _collected(Witnesses.of(unit), unit, hidden, primary, wanted)
+    found = _collected(Witnesses.from_truth(unit), unit, hidden, primary, wanted)
     targets = wanted.targets(unit.lower)
     while (left := _left(found, unit, primary, wanted)).size:
         side, i = left[:, 0].tolist()
@@ -278,17 +280,17 @@ def enough(
 
 
 def _left(
-    found: Witnesses, unit: DistinctLines, primary: NDArray[np.int64], wanted: Protection
+    witnesses: Witnesses, unit: DistinctLines, primary: NDArray[np.int64], wanted: Protection
 ) -> NDArray[np.int64]:
     """The sides (0 above, 1 below) and rows that no witness shows yet, ``(2, missing)``."""
-    low, high = found.ends
+    low, high = witnesses.ends
     missing = wanted.missing(unit.lower, low, high)[:, primary]
     side, at = np.nonzero(missing)
     return np.stack([side, primary[at]])
 
 
 def _collected(
-    found: Witnesses,
+    witnesses: Witnesses,
     unit: DistinctLines,
     hidden: NDArray[np.bool_],
     primary: NDArray[np.int64],
@@ -299,19 +301,19 @@ def _collected(
     targets[1] = np.minimum(unit.lower, wanted.width - wanted.side)  # as far as is of use
     for side, sign in ((0, 1), (1, -1)):
         while True:
-            left = _left(found, unit, primary, wanted)
+            left = _left(witnesses, unit, primary, wanted)
             rows = left[1][left[0] == side]
             if not len(rows):
                 break
-            more = found.joined(found.moved(unit, hidden, sign, rows, targets[side, rows]))
+            more = witnesses.joined(witnesses.moved(unit, hidden, sign, rows, targets[side, rows]))
             if _left(more, unit, primary, wanted).shape == left.shape:
                 break
-            found = more
-    return found
+            witnesses = more
+    return witnesses
 
 
 def _shown_again(
-    found: Witnesses,
+    witnesses: Witnesses,
     unit: DistinctLines,
     hidden: NDArray[np.bool_],
     primary: NDArray[np.int64],
@@ -324,9 +326,9 @@ def _shown_again(
     for c in others[np.argsort(-cost[others], kind="stable")]:
         fewer = hidden.copy()
         fewer[c] = False
-        without = _collected(found.without(int(c)), unit, fewer, primary, wanted)
+        without = _collected(witnesses.without(int(c)), unit, fewer, primary, wanted)
         if not _left(without, unit, primary, wanted).size:
-            hidden, found = fewer, without
+            hidden, witnesses = fewer, without
     return hidden
 
 

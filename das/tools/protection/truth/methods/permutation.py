@@ -97,7 +97,7 @@ class PermutationSwapping(ProtectionMethod):
 
     def _strata(self, records: StudyRecords) -> tuple[SwapUnits, NDArray[np.int64]]:
         """The units, and the number of the stratum of each."""
-        units, spine = SwapUnits.of(records, self.unit, self.match), records.spine
+        units, spine = SwapUnits.from_records(records, self.unit, self.match), records.spine
         area = spine.up(spine.levels[-1], self.within or spine.levels[0])[units.place]
         keys = np.stack([units.size, units.profile, area])
         return units, np.unique(keys, axis=1, return_inverse=True)[1].ravel()

@@ -69,11 +69,13 @@ GAP = 0.02
 NODES = 2000
 
 
-def controlled(exact: LevelLines, of: LineMatrix, base: int) -> LevelLines:
+def controlled(exact: LevelLines, line_matrix: LineMatrix, base: int) -> LevelLines:
     """The lines of each unit, rounded, with the bounds that follow from the unit's slack."""
     y, slack = np.zeros_like(exact.value), np.zeros((len(exact.value), 1), dtype=np.int64)
     for u in np.flatnonzero(exact.value.any(axis=1)):
-        unit = DistinctLines.of(of.matrix, exact.value[u], exact.value[u], UNBOUNDED)
+        unit = DistinctLines.from_bounds(
+            line_matrix.matrix, exact.value[u], exact.value[u], UNBOUNDED
+        )
         here = np.flatnonzero(unit.row >= 0)
         weight = np.bincount(unit.row[here], minlength=len(unit.lower)).astype(np.float64)
         rounded, slack[u] = rounded_rows(unit, base, weight)

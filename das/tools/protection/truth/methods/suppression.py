@@ -226,7 +226,7 @@ class Suppression(ProtectionMethod):
         self, count: NDArray[np.int64], lines: LineMatrix, forced: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Which lines are hidden in one unit, ``(lines,)``, with those ``forced``."""
-        unit = DistinctLines.of(lines.matrix, count, count, UNBOUNDED)
+        unit = DistinctLines.from_bounds(lines.matrix, count, count, UNBOUNDED)
         here = np.flatnonzero(unit.row >= 0)
         cost = unit.lower * np.bincount(unit.row[here], minlength=len(unit.lower))
         primary = np.flatnonzero(self._small(unit.lower))

@@ -85,14 +85,14 @@ def nearest_pairs(
 
 def _nearest(
     here: int,
-    found: NDArray[np.int64],
+    near: NDArray[np.int64],
     there: NDArray[np.int64],
     homes: list[NDArray[np.int64]],
     moved: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
     """The nearest free members, :data:`CHOICE` at most, in places found near ``here``."""
     out = np.zeros(0, dtype=np.int64)
-    for at in found:
+    for at in near:
         if there[at] != here:
             out = np.concatenate([out, homes[at][~moved[homes[at]]]])
         if len(out) >= CHOICE:
@@ -120,7 +120,7 @@ class SwapUnits(Frozen):
     persons: bool = False
 
     @staticmethod
-    def of(records: StudyRecords, kind: str, match: Sequence[str] = ()) -> SwapUnits:
+    def from_records(records: StudyRecords, kind: str, match: Sequence[str] = ()) -> SwapUnits:
         """The households (or persons) of ``records``. ``match``: attributes or groupings such as
         ``votingage``. Partners have as many persons in each of their groups."""
         unit = np.arange(len(records)) if kind == KINDS[1] else records.household
@@ -328,7 +328,10 @@ class Swapping(ProtectionMethod):
 
     def swapped(self, records: StudyRecords, key: bytes) -> StudyRecords:
         """The records after swapping."""
-        units, rng = SwapUnits.of(records, self.unit, self.match), generator(key, "swapping")
+        units, rng = (
+            SwapUnits.from_records(records, self.unit, self.match),
+            generator(key, "swapping"),
+        )
         chance = chances(records, units, self.rate, self.rare)
         if self.partner == PARTNERS[1]:
             pair = self._nearest(records, units, chance, rng)

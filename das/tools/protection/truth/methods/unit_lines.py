@@ -32,7 +32,7 @@ class DistinctLines(Frozen):
     upper: NDArray[np.float64]
 
     @staticmethod
-    def of(
+    def from_bounds(
         matrix: sparse.csr_array, lower: NDArray[np.int64], upper: NDArray[np.int64], unbounded: int
     ) -> DistinctLines:
         """From the bounds of a unit's lines, ``(lines,)``; ``unbounded`` is the upper bound of a
