@@ -180,7 +180,7 @@ class _Release:
         elif "rows" not in made.read_text():
             raise SystemExit(f"{made.parent} is not finished: take it away")
         opened, truth = truth_of(run)
-        source = OwnReplicates.of(opened)
+        source = OwnReplicates.from_release(opened)
         names = [u.name for u in source.universes]
         drawn = zip(*map(source.replicates, source.universes), strict=True)
         said = "intervals are held against it"
@@ -248,7 +248,7 @@ def _short_replicate(release: Path, number: int) -> dict[str, Histogram]:
     changes = (f"budget.{run.persons.plan.mechanism.currency}={budget}",)
     less = specification.parse(run.dump(), where=run.run.name, overrides=changes)
     opened = replace(opened, spec=less.on({u.name: opened.tree(u) for u in opened.after.universes}))
-    source = OwnReplicates.of(opened)
+    source = OwnReplicates.from_release(opened)
     return source.again(source.published(), SeededNoise(1000, number))
 
 
@@ -305,7 +305,7 @@ def _areas(r: _Release) -> Iterator[Held]:
                 yield Held.of(f"area {name}", here, made.lower, made.upper, wide, c.value)
             yield Held.of(f"area, estimate, {name}", here, c.low, c.high, measured_ones, c.value)
         for x in found.computed:
-            exact = x.computed.of([of(s) for s in x.computed.counts])
+            exact = x.computed.compute([of(s) for s in x.computed.counts])
             assert x.replicated is not None
             made = x.replicated.interval
             numbers = np.isfinite(exact) & np.isfinite(made.lower)

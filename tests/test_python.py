@@ -123,7 +123,7 @@ def test_arrays_from_the_frames_of_a_release_give_its_counts(seeded: Path) -> No
         // 99_999
     )
     bounds = das.bounds(schema, spine, exact, np.where(np.arange(8) == 0, homes, facilities))
-    result = das.topdown(das.Noisy.of(schema, measured), spine, bounds)
+    result = das.topdown(das.Noisy.from_measurements(schema, measured), spine, bounds)
     for level, counts in published_of(release, ["persons"])["persons"].items():
         assert bounds[level] == known[level]
         assert result.histograms[level].histogram.same_as(counts)

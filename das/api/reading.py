@@ -176,7 +176,7 @@ def read_intervals(
     if method == "replicates":
         return _replicated(Path(path), table, level)
     release = opened(path)
-    source, parts = OwnReplicates.of(release), []
+    source, parts = OwnReplicates.from_release(release), []
     for here, at, rows in _published(source, table, level):
         low, high = Intervals(release, source.universe(here), coverage).ends(at, here.masks)
         columns = {"value": rows.values} | _ends(("low", "high"), low, high)

@@ -293,7 +293,9 @@ def _places(
         )
     universe = release.universe(table)
     exact = exact_queries(statement.read(release.folder), universe.name, release.spine.levels)
-    known = TableNoise.of(universe, table, release.measured.tree(universe), release.spine, exact)
+    known = TableNoise.for_table(
+        universe, table, release.measured.tree(universe), release.spine, exact
+    )
     if areas is None:
         places, each = PlaceColumns.of_level(release.spine, at), known.of_level(at)
     else:

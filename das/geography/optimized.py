@@ -100,7 +100,7 @@ def branches(codes: Codes, blocks: Codes) -> NDArray[np.bool_]:
 # the areas.
 
 
-def of(
+def target_codes(
     names: Sequence[str],
     blocks: Blocks,
     spine: Spine,
@@ -236,7 +236,9 @@ def measured_spine(
     starts, moved = runs.behind(starts, range(state + 2, last + 1) if rule.grouped else [last])
     order, parent = order[moved], runs.tree(starts)
     own = [spine.codes[d][upper_tree[d][order[starts[d]]]] for d in range(min(state + 2, last))]
-    codes = rule.geocodes.of(spine.levels, own, code[order], parent, branch[order[starts[state]]])
+    codes = rule.geocodes.unit_codes(
+        spine.levels, own, code[order], parent, branch[order[starts[state]]]
+    )
     return MeasuredSpine.bypassed(Spine(spine.levels, codes, parent), unit[order])
 
 

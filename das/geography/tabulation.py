@@ -109,7 +109,7 @@ class Geocodes:
     layout: Layout = "2020"
     digits: Mapping[str, int] = field(default_factory=lambda: dict(NATIONAL))
 
-    def of(
+    def unit_codes(
         self,
         levels: Sequence[str],
         own: Sequence[Codes],

@@ -60,7 +60,7 @@ class _SourceName:
     origin: str
     private: Private
 
-    def of(self, universe: str, only: bool) -> _SourceName:
+    def for_universe(self, universe: str, only: bool) -> _SourceName:
         return self if only else replace(self, name=f"{self.name}: {universe}")
 
 
@@ -124,7 +124,7 @@ class SourceReader:
     ) -> GivenSources:
         return GivenSources(
             tuple(
-                self._universe(terms, u, ds, called.of(u, len(draws) == 1))
+                self._universe(terms, u, ds, called.for_universe(u, len(draws) == 1))
                 for u, ds in draws.items()
             )
         )
@@ -170,7 +170,9 @@ class SourceReader:
         universes = [u for u in said.totals if u != "total"]
         title = "a privacy statement without its release"
         called = _SourceName(str(path), title, f"the ledger of {path}", said.private)
-        return tuple(self._stated(said, u, called.of(u, len(universes) == 1)) for u in universes)
+        return tuple(
+            self._stated(said, u, called.for_universe(u, len(universes) == 1)) for u in universes
+        )
 
     def _stated(self, said: Statement, universe: str, called: _SourceName) -> PrivacySource:
         lines = [line for line in said.every if line.universe == universe]

@@ -75,7 +75,7 @@ class ComputedStatistic:
         """
         return f"{self.function}: {' / '.join(f'{s.label} ({s.field})' for s in self.counts)}"
 
-    def of(self, counts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    def compute(self, counts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
         """A number for each area, or one number."""
         return FUNCTIONS[self.function].function(*(np.asarray(c, dtype=np.float64) for c in counts))
 
@@ -300,7 +300,7 @@ def _said(earlier: bool, value: NDArray[Any], again: NDArray[Any], **how: Any) -
     """What replicates say. Where all keep the counts of an ``earlier`` release, a value on which
     they agree is not covered: it follows from those counts.
     """
-    told = ReplicatedValues.of(value, again, **how)
+    told = ReplicatedValues.from_replicates(value, again, **how)
     return replace(told, covered=told.errors.second > 0) if earlier else told
 
 
@@ -336,11 +336,11 @@ def _columns(
 def _computed_column(
     asked: ComputedStatistic, counts: Sequence[AreaColumn], said: Callable[..., ReplicatedValues]
 ) -> ComputedColumn:
-    of = asked.of([c.value for c in counts])
+    of = asked.compute([c.value for c in counts])
     there = [c.drawn for c in counts if c.drawn is not None]
     if len(there) < len(counts):
         return ComputedColumn(asked, of, None)
-    again = np.array([asked.of(one) for one in zip(*there, strict=True)])
+    again = np.array([asked.compute(one) for one in zip(*there, strict=True)])
     function = FUNCTIONS[asked.function]
     told = said(of, again, side=asked.function == "share", raised=function.raised)
     return ComputedColumn(

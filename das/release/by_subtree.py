@@ -189,9 +189,12 @@ def collect(task: Task) -> Answer:
             messages.write(work.leaves(subtree), leaves)
             written.append(work.leaves(subtree))
         columns.append(
-            {level: asdict(LineColumns.of(opened.spine, level)) for level in opened.spine.levels}
+            {
+                level: asdict(LineColumns.for_level(opened.spine, level))
+                for level in opened.spine.levels
+            }
         )
-    return {"columns": columns} | task_store.of(work.root, written)
+    return {"columns": columns} | task_store.digests_made(work.root, written)
 
 
 def _told(opened: OpenedRelease, u: Universe) -> tuple[Messages, Messages]:
@@ -331,7 +334,7 @@ class _Given:
     leaves: Path
 
     @staticmethod
-    def of(work: WorkFiles, opened: OpenedRelease, u: Universe, subtree: int) -> _Given:
+    def for_subtree(work: WorkFiles, opened: OpenedRelease, u: Universe, subtree: int) -> _Given:
         arrays, spine = parted(messages.read(work.upper_tree()), u.name), opened.tree(u).spine
         at = places(arrays["codes"], spine.codes[spine.index(opened.cut.level)])
         unbiased = parted(arrays, "unbiased")
@@ -354,7 +357,7 @@ def disperse(task: Task) -> Answer:
     for subtree in subtrees_of(task):
         opened = open_part(work.release, subtree)
         u, (above, lowest) = opened.after.persons, opened.spine.levels[-2:]
-        given = _Given.of(work, opened, u, subtree)
+        given = _Given.for_subtree(work, opened, u, subtree)
         result = _descended(opened, u, given, to=above)[0]
         bounds, source = opened.known(u).bounds(u.schema, opened.tree(u).spine), opened.source(u)
         seen = dispersion.sample(
@@ -367,7 +370,7 @@ def disperse(task: Task) -> Answer:
             lowest=given.lowest,
         )
         messages.write(work.seen(subtree), seen.to_arrays())
-    return task_store.of(work.root, map(work.seen, subtrees_of(task)))
+    return task_store.digests_made(work.root, map(work.seen, subtrees_of(task)))
 
 
 def estimate_subtrees(task: Task) -> Answer:
@@ -377,7 +380,7 @@ def estimate_subtrees(task: Task) -> Answer:
         opened = open_part(work.release, subtree)
         counts, sums, found = Messages(), Messages(), []
         for u in opened.after.universes:
-            given = _Given.of(work, opened, u, subtree)
+            given = _Given.for_subtree(work, opened, u, subtree)
             result, known = _descended(opened, u, given, stored_prior(work, opened, u))
             if known is not None:
                 write_estimates(
@@ -403,7 +406,7 @@ def estimate_subtrees(task: Task) -> Answer:
         messages.write(work.sums(subtree), sums)
         said.append(found)
         written += _made(work, opened, subtree)
-    return {"subtrees": said} | task_store.of(work.root, written)
+    return {"subtrees": said} | task_store.digests_made(work.root, written)
 
 
 def _made(work: WorkFiles, opened: OpenedRelease, subtree: int) -> list[Path]:

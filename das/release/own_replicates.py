@@ -49,7 +49,7 @@ class OwnReplicates(ReleaseSource):
     opened: OpenedRelease
 
     @staticmethod
-    def of(opened: OpenedRelease) -> OwnReplicates:
+    def from_release(opened: OpenedRelease) -> OwnReplicates:
         every = tuple(
             (u, t)
             for u in opened.after.universes
@@ -152,7 +152,7 @@ def with_intervals(
         for areas in shown.areas
     }
 
-    def of(a: Answers) -> Answers:
+    def with_bounds(a: Answers) -> Answers:
         query, found = schemas[a.universe].query(a.query), held[a.universe]
         if a.level not in kinds:
             made = _on_tree(a, query, found, spine, bounds[a.universe][a.level], asked)
@@ -165,7 +165,7 @@ def with_intervals(
         lower, upper = (np.concatenate([getattr(m, end) for m in made]) for end in ENDS)
         return replace(a, lower=lower.astype(np.int64), upper=upper.astype(np.int64))
 
-    return replace(shown, answers=tuple(of(a) for a in shown.answers))
+    return replace(shown, answers=tuple(with_bounds(a) for a in shown.answers))
 
 
 def _on_tree(

@@ -53,7 +53,7 @@ class TableNoise(Frozen):
     exact: tuple[NDArray[np.bool_], ...]
 
     @staticmethod
-    def of(
+    def for_table(
         universe: Universe, table: Table, tree: MeasuredSpine, published: Spine, exact: KnownQueries
     ) -> TableNoise:
         r"""A query tells a column if the column is the sum of some of its answers, :math:`n_q` of

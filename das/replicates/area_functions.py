@@ -147,7 +147,7 @@ class ReplicatedValues:
     covered: NDArray[np.bool_] | None = None  #: where replicates say anything, if not everywhere
 
     @staticmethod
-    def of(
+    def from_replicates(
         value: NDArray[Any],
         replicates: NDArray[Any],
         coverage: float,
@@ -160,7 +160,7 @@ class ReplicatedValues:
         """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that
         hold for all of them at once; ``within`` and ``raised`` as of
         :func:`das.replicates.interval`."""
-        errors = ReplicateErrors.of(value, replicates)
+        errors = ReplicateErrors.from_replicates(value, replicates)
         factor = for_all_at_once(value, replicates, coverage) if together else None
         made = interval(value, errors, coverage, factor, within=within, raised=raised)
         return ReplicatedValues(errors, made, other_side(value, replicates) if side else None)

@@ -156,7 +156,7 @@ class ReplicateErrors(Frozen):
             )
 
     @staticmethod
-    def of(
+    def from_replicates(
         value: NDArray[np.int64] | Floats, replicates: NDArray[np.int64] | Floats
     ) -> ReplicateErrors:
         """Of published values and their ``replicates``, ``(s, *value.shape)``."""

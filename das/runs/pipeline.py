@@ -79,7 +79,7 @@ def run(
         refuse_to_resume(directory.root)
     elif register is not None and not directory.manifest.exists():
         register.resume(directory, spec)
-    with StoreSync.of(directory, store, confidential_store) as sync:
+    with StoreSync.for_stores(directory, store, confidential_store) as sync:
         try:
             outcome = _made(maker, directory, choice, progress, sync, resume, accept_spent)
         except RegisterError:

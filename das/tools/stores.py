@@ -42,7 +42,7 @@ def push_run(run: Path, url: str, confidential_url: str | None, progress: Progre
             "there is nothing confidential here", where=run, remedy="leave out --confidential-store"
         )
     check(directory.release)
-    with StoreSync.of(directory, url, confidential_url) as sync, directory.lock():
+    with StoreSync.for_stores(directory, url, confidential_url) as sync, directory.lock():
         sync.finish(progress)
 
 

@@ -251,7 +251,7 @@ def hold_intervals(
     from das.release.own_replicates import OwnReplicates  # no run needs it
 
     tallies: dict[tuple[str, str], CoverageTally] = {}
-    for u, table, level, (value, lower, upper, _) in OwnReplicates.of(opened).intervals():
+    for u, table, level, (value, lower, upper, _) in OwnReplicates.from_release(opened).intervals():
         true = known[u.name][level].open("intervals are held against it, for confidential/ only")
         tally_ = tallies[level, table.name] = CoverageTally()
         for start, stop in opened.spine.batches(level, len(table.columns)):

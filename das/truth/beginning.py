@@ -51,7 +51,7 @@ class ResumeState:
     areas: tuple[str, ...]
 
     @staticmethod
-    def of(prepared: Prepared) -> ResumeState:
+    def from_prepared(prepared: Prepared) -> ResumeState:
         return ResumeState(
             prepared.sources,
             prepared.assigned,
@@ -118,7 +118,7 @@ def begin(
     with directory.whole_or_nothing():
         store(prepared, prepared.trees, directory)
         _write_public(spec, prepared, directory, measured)
-        ResumeState.of(prepared).write(directory, spec.run.private)
+        ResumeState.from_prepared(prepared).write(directory, spec.run.private)
         digests = truth_digests(directory, [u.name for u in spec.universes])
         taken = {"measured_in": measured.root.name} if measured is not None else {}
         read = {"inputs": [asdict(s) for s in prepared.sources], "truth": digests}

@@ -167,7 +167,7 @@ class BudgetBook:
         return self._file.entries
 
     @staticmethod
-    def of(
+    def start(
         spec: Measuring,
         planned: Mapping[StageKey, StagePlan],
         directory: RunDirectory,

@@ -24,8 +24,7 @@ from das.engine.tasks import Answer, Engine, Task
 from das.errors import ReleaseError
 from das.files import messages
 from das.files.messages import named, parted
-from das.files.run import run_directory, tallies
-from das.files.run import task_store as made
+from das.files.run import run_directory, tallies, task_store
 from das.files.run.ledger import LedgerFile, MeasuredPart
 from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import perform
@@ -101,7 +100,7 @@ def measure(task: Task) -> Answer:
     written = [directory.sums_of(i) for i in subtrees_of(task)] + [
         directory.release / f for p in parts for f in p.files
     ]
-    return {"parts": [asdict(p) for p in parts]} | made.of(directory.root, written)
+    return {"parts": [asdict(p) for p in parts]} | task_store.digests_made(directory.root, written)
 
 
 def measured_level(
@@ -230,7 +229,7 @@ def evaluate(task: Task) -> Answer:
             directory.tallies_of(subtree),
             tally(Piece(opened.levels, compared, areas=opened.areas())),
         )
-    return made.of(directory.root, map(directory.tallies_of, subtrees_of(task)))
+    return task_store.digests_made(directory.root, map(directory.tallies_of, subtrees_of(task)))
 
 
 def upper_tree_tallies(
@@ -339,7 +338,8 @@ def _measured(
     names = [u.name for u in spec.universes]
     # find counts that do not fit before anything is paid for
     known = {} if subtrees else {name: _counted(upper_tree, directory, name) for name in names}
-    budget_book = BudgetBook.of(spec, due, directory, truth_digests(directory, names), accept_spent)
+    digests = truth_digests(directory, names)
+    budget_book = BudgetBook.start(spec, due, directory, digests, accept_spent)
     for name, counted in known.items():
         counted.check(directory, name)
     # subtrees are measured before the upper tree, so all stages begin here, in the plan's order

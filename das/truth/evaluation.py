@@ -355,7 +355,7 @@ class TableSums(Closed):
         )
 
     @staticmethod
-    def of(
+    def for_table(
         table: Table, geography: str, true: Histogram, out: Histogram, whole: Whole
     ) -> TableSums:
         first = np.array(_low(geography))
@@ -445,7 +445,9 @@ class AreaHistograms(Closed):
     published: Histogram
 
     @staticmethod
-    def of(areas: Areas, truth: Confidential[Histogram], published: Histogram) -> AreaHistograms:
+    def from_blocks(
+        areas: Areas, truth: Confidential[Histogram], published: Histogram
+    ) -> AreaHistograms:
         """Histograms of areas; ``truth`` and ``published`` are those of the lowest units."""
         return AreaHistograms(
             areas.kind,
@@ -494,7 +496,7 @@ class TableTallies(Closed):
                     yield from sums.rows(table)
             for kind in kinds:
                 a = areas[kind]
-                yield from TableSums.of(table, kind, a.truth, a.published, whole).rows(table)
+                yield from TableSums.for_table(table, kind, a.truth, a.published, whole).rows(table)
 
 
 def tally_tables(
@@ -507,11 +509,13 @@ def tally_tables(
 ) -> TableTallies:
     """Tallies of each of the ``levels``, and of areas of units of the last level."""
     sums = [
-        TableSums.of(table, level, truth[level].open(TABLES_REASON), published[level], whole)
+        TableSums.for_table(table, level, truth[level].open(TABLES_REASON), published[level], whole)
         for level in levels
         for table in tabulated
     ]
-    counts = [AreaHistograms.of(a, truth[levels[-1]], published[levels[-1]]) for a in areas]
+    counts = [
+        AreaHistograms.from_blocks(a, truth[levels[-1]], published[levels[-1]]) for a in areas
+    ]
     return TableTallies(tuple(sums), tuple(counts))
 
 

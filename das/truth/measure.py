@@ -142,7 +142,7 @@ def draw(
     check_fits(truth, level, universe, schema, tree)
     histogram, due = (
         truth.open("to add noise to it"),
-        LevelMeasurements.of(level, universe, schema, tree, plan, number),
+        LevelMeasurements.for_level(level, universe, schema, tree, plan, number),
     )
     for start, stop in tree.spine.batches(level, sum(q.answers for q in due.queries.values()) or 1):
         rows = histogram.rows(start, stop)
@@ -167,7 +167,7 @@ class LevelMeasurements:
     measurements: tuple[tuple[PlannedMeasurement, Mask], ...]
 
     @staticmethod
-    def of(
+    def for_level(
         level: str, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan, number: int
     ) -> LevelMeasurements:
         classes, codes = tree.classes(level), tree.spine.codes[tree.spine.index(level)]

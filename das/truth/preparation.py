@@ -189,7 +189,7 @@ def trees_of(
     named = [name for name in g.named if name in there or not partly]
     rule = optimized.Rule(
         g.runs,
-        optimized.of(named, blocks, spine, unit, lists),
+        optimized.target_codes(named, blocks, spine, unit, lists),
         Geocodes(g.geocodes or "2020", {**NATIONAL, **(g.digits or {})}),
         structures=known.housing_units and known.group_quarters,
         facilities=known.group_quarters,

@@ -94,7 +94,7 @@ def test_an_only_child_speaks_for_its_parent_and_an_estimator_hears_it() -> None
         {"County": ["a", "a"], "Block": ["a1", "a2"]}, ["State", "County", "Block"]
     )
     of = {"State": (90, 4.0), "County": (100, 1.0)}
-    noisy = das.Noisy.of(
+    noisy = das.Noisy.from_measurements(
         SCHEMA,
         {(level, "total"): ([[n]], v) for level, (n, v) in of.items()}
         | {("Block", "total"): ([[40], [60]], 1.0)},
@@ -262,10 +262,10 @@ def test_measurements_of_arrays_are_those_of_measuring(noisy: das.Noisy) -> None
             )
     wanted = das.topdown(noisy, SPINE)
     for arrays in (held, single):
-        result = das.topdown(das.Noisy.of(SCHEMA, arrays, noisy.exact), SPINE)
+        result = das.topdown(das.Noisy.from_measurements(SCHEMA, arrays, noisy.exact), SPINE)
         for level in SPINE.levels:
             assert result.histograms[level].histogram.same_as(wanted.histograms[level].histogram)
-    assert repr(das.Noisy.of(SCHEMA, held)) == "<Noisy: people>"
+    assert repr(das.Noisy.from_measurements(SCHEMA, held)) == "<Noisy: people>"
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 1)), np.zeros(2, int), np.zeros((2, 3), int)])
@@ -273,7 +273,7 @@ def test_arrays_of_another_kind_are_refused(values: Any) -> None:
     with pytest.raises(
         InputError, match=r"County/total: values of dtype [\s\S]*give integers, \(units, 1\)"
     ):
-        das.Noisy.of(SCHEMA, {("County", "total"): (values, 1.0)})
+        das.Noisy.from_measurements(SCHEMA, {("County", "total"): (values, 1.0)})
 
 
 def test_arrays_have_a_row_for_each_unit() -> None:
@@ -285,7 +285,9 @@ def test_arrays_have_a_row_for_each_unit() -> None:
         total = {
             lv: np.full((n, 1), 8) for lv, n in (("State", 1), ("County", counties), ("Block", 5))
         }
-        return das.Noisy.of(SCHEMA, {(lv, "total"): (v, 2.0) for lv, v in total.items()}, **rest)
+        return das.Noisy.from_measurements(
+            SCHEMA, {(lv, "total"): (v, 2.0) for lv, v in total.items()}, **rest
+        )
 
     assert of(2).read("County", "total", SPINE).values.tolist() == [[8], [8]]
     for counties in (1, 3):
@@ -298,7 +300,7 @@ def test_arrays_have_a_row_for_each_unit() -> None:
             with pytest.raises(InputError, match=said):
                 call(counties)
     with pytest.raises(InputError, match="County/home: 3 rows, and the level has 2 units"):
-        das.Noisy.of(
+        das.Noisy.from_measurements(
             SCHEMA,
             {
                 ("County", q): (np.zeros((n, k), int), 1.0)
@@ -306,9 +308,9 @@ def test_arrays_have_a_row_for_each_unit() -> None:
             },
         )
     with pytest.raises(InputError, match="no level 'Tract'"):
-        das.topdown(das.Noisy.of(SCHEMA, {("Tract", "total"): ([[8]], 1.0)}), SPINE)
+        das.topdown(das.Noisy.from_measurements(SCHEMA, {("Tract", "total"): ([[8]], 1.0)}), SPINE)
     with pytest.raises(InputError, match=r"County/total: variances of shape \(3,\)"):
-        das.Noisy.of(SCHEMA, {("County", "total"): ([[8], [8]], [1.0, 2.0, 3.0])})
+        das.Noisy.from_measurements(SCHEMA, {("County", "total"): ([[8], [8]], [1.0, 2.0, 3.0])})
     with pytest.raises(
         InputError, match=r"County/total: values of dtype float64[\s\S]*integers \(2, 1\)"
     ):

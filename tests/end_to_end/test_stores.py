@@ -177,7 +177,7 @@ def test_a_connection_that_is_cut_costs_nothing_but_the_rest(
     monkeypatch.setattr(
         Store, "put", lambda self, name, path: (put.append(name), send(self, name, path))[1]
     )
-    before = set(SyncRecord(RunDirectory(out)).of(url))
+    before = set(SyncRecord(RunDirectory(out)).objects_in(url))
     run(worlds, out, resume=True, store=url)
     assert s3.objects(f"{bucket}/x") == release
     assert sorted(put) == sorted(release.keys() - before)
@@ -255,7 +255,7 @@ def test_a_noise_key_is_never_carried(tmp_path: Path, worlds: Worlds) -> None:
     out = finished(worlds, tmp_path / "run")
     directory = RunDirectory(out)
     directory.noise_key.write_bytes(b"K" * 32)
-    with StoreSync.of(directory, f"file://{tmp_path}/a", f"file://{tmp_path}/b") as sync:
+    with StoreSync.for_stores(directory, f"file://{tmp_path}/a", f"file://{tmp_path}/b") as sync:
         sync.finish(Silent())
         (directory.release / "noise.key").symlink_to(directory.noise_key)
         with pytest.raises(PrivacyError, match="never copied"):

@@ -46,7 +46,7 @@ def test_the_noise_of_a_published_unit_is_that_of_the_files(run: Path) -> None:
     u = opened.after.universe("housing")
     (table,) = [t for t in universe_tables(u, {}) if t.name == "H1"]
     exact = exact_queries(statement.read(opened.folder), u.name, opened.spine.levels)
-    noise = TableNoise.of(u, table, opened.tree(u), opened.spine, exact)
+    noise = TableNoise.for_table(u, table, opened.tree(u), opened.spine, exact)
     for level in opened.spine.levels:
         units = opened.spine.units(level)
         variance = opened.noisy(u).read(level, "detailed", 0, units).variance

@@ -81,7 +81,7 @@ def measured(
 ) -> MeasuredSpine:
     """The optimised spine of blocks, with some fields of theirs for targets."""
     spine, unit = tabulation.spine(blocks, levels, define)
-    rule = replace(rule, targets=optimized.of(kept_apart, blocks, spine, unit, {}))
+    rule = replace(rule, targets=optimized.target_codes(kept_apart, blocks, spine, unit, {}))
     return measured_spine(blocks, spine, unit, rule, facilities=facilities)
 
 

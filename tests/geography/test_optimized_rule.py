@@ -334,7 +334,7 @@ def test_targets_are_fields_levels_and_lists() -> None:
     blocks = geography(rows)
     spine, unit = tabulation.spine(blocks, LEVELS)
     overlapping = Areas("Wards", encoded(["b", "a"]), np.array([0, 1, 1]), np.array([3, 1, 3]))
-    found = optimized.of(
+    found = optimized.target_codes(
         ["Block_Group", "Place", "Tract", "wards.csv"],
         blocks,
         spine,

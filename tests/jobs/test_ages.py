@@ -42,7 +42,7 @@ def test_what_is_shown_is_published_and_has_the_intervals_of_the_replicates(run:
         (found.single, lambda a: a[..., :100]),
     ):
         n = of(value).shape[-1]
-        expected = interval(of(value), ReplicateErrors.of(of(value), of(drawn)), 0.9)
+        expected = interval(of(value), ReplicateErrors.from_replicates(of(value), of(drawn)), 0.9)
         assert np.array_equal(kept.value[..., :n], of(value)[order])
         assert np.array_equal(kept.low[..., :n], np.maximum(expected.lower, 0)[order])
         assert np.array_equal(kept.high[..., :n], expected.upper[order])

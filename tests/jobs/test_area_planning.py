@@ -65,7 +65,7 @@ def test_the_estimate_is_what_the_release_then_states(worlds: Worlds, places: Pa
     release = open_release(
         worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release"
     )
-    source = OwnReplicates.of(release)
+    source = OwnReplicates.from_release(release)
     said = counts(source, found.areas, statistics(source, ["total"])).columns[0]
     at = {s.name: s for s in found.spines}
     assert np.allclose(

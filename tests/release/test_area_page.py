@@ -29,7 +29,7 @@ def opened(worlds: Worlds) -> OpenedRelease:
 
 def of(opened: OpenedRelease, units: np.ndarray, area: np.ndarray) -> AreaCounts:  # type: ignore[type-arg]
     codes = np.array([f"d{i}" for i in range(int(area.max()) + 1)])
-    source = OwnReplicates.of(opened)
+    source = OwnReplicates.from_release(opened)
     areas = Areas("ward", codes, area, units)
     return counts(source, areas, statistics(source, unasked(source)))
 
@@ -43,7 +43,7 @@ def words(page: str) -> str:
 def test_a_plan_has_its_ideal_and_its_deviations(opened: OpenedRelease) -> None:
     n = opened.spine.units("Block")
     found = of(opened, np.arange(n), np.arange(n) % 4)
-    text = words(area_page.page(OwnReplicates.of(opened), found))
+    text = words(area_page.page(OwnReplicates.from_release(opened), found))
     total = found.columns[0].value
     ideal = total.mean()
     assert "NOT PRIVATE" in text
@@ -73,9 +73,9 @@ def test_a_plan_has_its_ideal_and_its_deviations(opened: OpenedRelease) -> None:
 def test_areas_that_overlap_or_leave_somebody_out_are_no_plan(opened: OpenedRelease) -> None:
     n = opened.spine.units("Block")
     twice = of(opened, np.append(np.arange(n), 0), np.append(np.arange(n) % 4, 1))
-    assert "Ideal population" not in area_page.page(OwnReplicates.of(opened), twice)
+    assert "Ideal population" not in area_page.page(OwnReplicates.from_release(opened), twice)
     half = of(opened, np.arange(n // 2), np.arange(n // 2) % 4)
-    assert "Ideal population" not in area_page.page(OwnReplicates.of(opened), half)
+    assert "Ideal population" not in area_page.page(OwnReplicates.from_release(opened), half)
 
 
 def test_what_is_wide_outside_exact_or_not_told() -> None:

@@ -293,7 +293,7 @@ def test_a_replicate_rests_on_the_replicate_of_the_earlier_release(
     chained: Path, below: Path, opened: OpenedDhc
 ) -> None:
     """Of the same seed and number: of persons in every cell, of units vacant and occupied."""
-    earlier = OwnReplicates.of(open_release(below))
+    earlier = OwnReplicates.from_release(open_release(below))
     made = earlier.again(earlier.published(), SeededNoise(5, 2))
     codes = files.codes_of(opened.spine, "Block")
     for name, fixed in (
@@ -317,7 +317,7 @@ def test_on_counts_without_noise_it_is_the_replicate_of_fixed_counts(
         def again(self, counts: Any, noise: Any, pool: Any = None) -> Any:
             return counts
 
-    exact = Exact(**vars(OwnReplicates.of(open_release(below))))
+    exact = Exact(**vars(OwnReplicates.from_release(open_release(below))))
     of = dataclasses.replace(DhcReplicates.from_release(opened), earlier=exact, decided=True)
     for name, h in of.again(counts, SeededNoise(5, 2)).items():
         assert h.same_as(drawn[2][name])
@@ -342,7 +342,7 @@ def test_with_a_million_times_the_rho_of_both_no_count_has_a_width(
         rho = {lv: {q: r * many for q, r in each.items()} for lv, each in of.rho.items()}
         return dataclasses.replace(of, rho=rho)
 
-    earlier = Loud(**vars(OwnReplicates.of(open_release(below))))
+    earlier = Loud(**vars(OwnReplicates.from_release(open_release(below))))
     of = LoudDhc(**vars(dataclasses.replace(DhcReplicates.from_release(opened), earlier=earlier)))
     of = dataclasses.replace(of, decided=True)
     for name, h in of.again(counts, SeededNoise(5, 1)).items():

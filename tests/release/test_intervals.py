@@ -281,7 +281,7 @@ def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
     areas = Areas(
         "ward", np.array([f"{i}" for i in range(n)], dtype="S"), np.arange(n), np.arange(n)
     )
-    source = OwnReplicates.of(release)
+    source = OwnReplicates.from_release(release)
     asked = area_counts.statistics(source, ["P2", "housing:H1", "hhgq"])
     found = area_counts.counts(source, areas, asked)
     bounds = {u.name: release.published_bounds(u)["Block"] for u in release.after.universes}

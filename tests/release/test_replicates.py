@@ -176,7 +176,7 @@ def test_intervals_of_the_rule_of_the_bureau_are_those_of_the_replicates(
         for table in universe_tables(u, opened.assigned(u.name)):
             for level in ("Tract", "Block"):
                 values = np.array([table.values(h[level]) for h in drawn])
-                errors = ReplicateErrors.of(values[0], values[1:])
+                errors = ReplicateErrors.from_replicates(values[0], values[1:])
                 within = count_range(
                     opened.published_bounds(u)[level], table.masks, 0, values.shape[1]
                 )
@@ -350,8 +350,8 @@ def test_the_command_writes_into_its_own_folder_alone(
         if p.is_file() and p not in (*before, seal)
     )
     opened = open_release(copy / "release")
-    assert len(list(OwnReplicates.of(opened).replicates(opened.after.persons))) == 2
-    ((_, table, level, (value, lower, upper, _)),) = OwnReplicates.of(opened).intervals()
+    assert len(list(OwnReplicates.from_release(opened).replicates(opened.after.persons))) == 2
+    ((_, table, level, (value, lower, upper, _)),) = OwnReplicates.from_release(opened).intervals()
     assert (table.name, level) == ("P1", "Tract")
     assert (lower <= value).mean() > 0.9
     assert (upper >= lower).all()
@@ -403,9 +403,9 @@ def test_replicates_of_another_release_are_refused(
     shutil.copytree(made, other / "release" / "intervals")
     opened = open_release(other / "release")
     with pytest.raises(ReleaseError, match="another release"):
-        list(OwnReplicates.of(opened).replicates(opened.after.persons))
+        list(OwnReplicates.from_release(opened).replicates(opened.after.persons))
     with pytest.raises(ReleaseError, match="another release"):
-        list(OwnReplicates.of(opened).intervals())
+        list(OwnReplicates.from_release(opened).intervals())
 
 
 def test_another_release_at_the_same_path_is_another(
@@ -451,7 +451,7 @@ def test_the_list_of_intervals_is_under_the_seal(
     said = verify.statement(release)
     assert "intervals/manifest.json" in said.digests
     assert (release / "privacy.html").read_bytes() == page
-    assert list(OwnReplicates.of(open_release(release)).intervals())
+    assert list(OwnReplicates.from_release(open_release(release)).intervals())
     path = release / "intervals" / "manifest.json"
     kept = path.read_text()
     path.write_text(kept.replace('"coverage": 0.9', '"coverage": 0.99'))

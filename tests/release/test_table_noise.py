@@ -43,7 +43,7 @@ def variances(
     spine = Spine(
         tuple(levels), tuple(np.array([x]) for x in levels), tuple(np.zeros(1, int) for _ in levels)
     )
-    noise = TableNoise.of(u, t, MeasuredSpine.from_published(spine), spine, exact)
+    noise = TableNoise.for_table(u, t, MeasuredSpine.from_published(spine), spine, exact)
     return np.concatenate([noise.of_level(level) for level in levels])
 
 
@@ -148,7 +148,7 @@ def test_published_units_and_areas_are_sums_over_the_units_that_were_measured(se
     )
     depth = int(rng.integers(-1, 4))  # of the totals that are exact
     exact = {level: ("total",) if at <= depth else () for at, level in enumerate(LEVELS)}
-    noise = TableNoise.of(
+    noise = TableNoise.for_table(
         Planned(PERSONS, PL94, plan=plan, usual=measured.usual),
         table("P1"),
         measured,

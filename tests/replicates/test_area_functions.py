@@ -38,7 +38,7 @@ def test_a_statistic_is_nowhere_beyond_its_bounds(
         assert (value[np.isfinite(value)] >= f.least).all()
         assert (value[np.isfinite(value)] <= f.most).all()
         made = interval(
-            value, ReplicateErrors.of(value, np.array([drawn[-1], drawn[0]])), 0.9
+            value, ReplicateErrors.from_replicates(value, np.array([drawn[-1], drawn[0]])), 0.9
         ).clipped(f.least, f.most)
         known = np.isfinite(made.margin)
         assert (made.lower[known] >= f.least).all()
@@ -63,9 +63,9 @@ def test_of_a_plan_that_was_balanced_on_these_counts_the_replicates_say_more_tha
             [deviation(published + e) for e in rng.normal(size=(REPLICATES, districts))]
         )
         value = deviation(published)
-        made = interval(value, ReplicateErrors.of(value, drawn), 0.9, raised=True).clipped(
-            least, np.inf
-        )
+        made = interval(
+            value, ReplicateErrors.from_replicates(value, drawn), 0.9, raised=True
+        ).clipped(least, np.inf)
         low, high = np.quantile(drawn, [0.05, 0.95])
         held += [made.lower[0] <= true <= made.upper[0], low <= true <= high]
     by_rule, by_replicates = held / SIMULATIONS

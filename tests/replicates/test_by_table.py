@@ -21,7 +21,7 @@ def test_no_interval_is_narrower_and_what_is_certain_is_as_it_was(
     differences: np.ndarray, able: np.ndarray
 ) -> None:
     value = np.full((2, 5), 30)
-    errors = ReplicateErrors.of(value, value + differences)
+    errors = ReplicateErrors.from_replicates(value, value + differences)
     found, own = factors(errors, able, 0.9), reach(0.9, 4)
     made, plain = interval(value, errors, 0.9, found), interval(value, errors, 0.9)
     assert (found >= own).all()
@@ -40,7 +40,9 @@ def test_units_are_apart_and_the_order_of_columns_is_nothing(
 ) -> None:
     def found(d: np.ndarray) -> np.ndarray:
         zero = np.zeros(d.shape[1:], dtype=np.int64)
-        return factors(ReplicateErrors.of(zero, d), np.ones(d.shape[1:], dtype=bool), 0.9)
+        return factors(
+            ReplicateErrors.from_replicates(zero, d), np.ones(d.shape[1:], dtype=bool), 0.9
+        )
 
     assert found(differences[:, :, order]) == pytest.approx(found(differences)[:, order])
     assert found(differences[:, :1]) == pytest.approx(found(differences)[:1])

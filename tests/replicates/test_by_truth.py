@@ -52,7 +52,7 @@ def all_at_once(
     """By the rule that these replicates make."""
     every = np.ones(published.shape, dtype=bool)
     shown = [of(v, above, v.sum(axis=1)) for v in (published, *again)]
-    errors = ReplicateErrors.of(published, np.array(again))
+    errors = ReplicateErrors.from_replicates(published, np.array(again))
     return made_of(published, shown[1:], coverage).interval(shown[0], errors, every)
 
 
@@ -115,7 +115,7 @@ def test_fresh_draws_are_covered_by_true_value_where_the_rule_of_the_bureau_miss
     (true, above), generator = world(1), np.random.default_rng(2)
     published = publish(true, generator)
     again = [publish(published, generator) for _ in range(25)]
-    rule = interval(published, ReplicateErrors.of(published, np.array(again)), 0.95)
+    rule = interval(published, ReplicateErrors.from_replicates(published, np.array(again)), 0.95)
     made = all_at_once(published, again, 0.95, above)
     small = (true >= 1) & (true <= 4)
     assert held(rule, true)[small].mean() < 0.9 < 0.93 <= held(made, true)[small].mean()
@@ -168,7 +168,7 @@ def test_every_bias_up_to_three_times_what_replicates_show_is_in_the_interval(
     """The algebra: of an error of such a bias and a rest within its margin nothing is missed."""
     published = np.array(value)[:, None]
     again = [np.maximum(published + shift + d, 0) for d in (-2, 0, 1, 1)]
-    errors = ReplicateErrors.of(published, np.array(again))
+    errors = ReplicateErrors.from_replicates(published, np.array(again))
     made = made_of(published, [of(v) for v in again], coverage)
     found = made.interval(of(published), errors, np.ones(published.shape, dtype=bool))
     size = np.searchsorted(by_truth.OF_VALUE, published[:, 0], side="right")
@@ -220,7 +220,7 @@ def test_invariants_and_zeros_by_structure_stay_and_say_nothing_of_others() -> N
 
     again = [replicate() for _ in range(20)]
     made = made_of(true, [of(v) for v in again], able=able)
-    found = made.interval(of(true), ReplicateErrors.of(true, np.array(again)), able)
+    found = made.interval(of(true), ReplicateErrors.from_replicates(true, np.array(again)), able)
     assert made.moved.tolist() == [False, True, True, True, True, True]
     for there in (~able, np.broadcast_to(~made.moved, able.shape)):
         assert (found.upper == true)[there].all()
@@ -237,7 +237,7 @@ def test_large_counts_are_left_to_their_replicates() -> None:
     steps = generator.integers(-3, 4, (5, *true.shape))
     again = [*(true + steps), *(true - steps)]  # without any bias
     found = all_at_once(true, again, 0.9)
-    margin = student(0.9, 10) * ReplicateErrors.of(true, np.array(again)).rmse
+    margin = student(0.9, 10) * ReplicateErrors.from_replicates(true, np.array(again)).rmse
     assert (found.upper - true == np.ceil(margin - 0.5)).all()
     assert (true - found.lower == np.ceil(margin - 0.5)).all()
 

@@ -62,7 +62,7 @@ def test_the_counted_rows(
     value: int, differences: str, lower: int, upper: int, subtracted: bool
 ) -> None:
     replicates = value + np.array([[int(d)] for d in differences.split()])
-    spread = ReplicateErrors.of(np.array([value]), replicates)
+    spread = ReplicateErrors.from_replicates(np.array([value]), replicates)
     found = interval(np.array([value]), spread, 0.9)
     assert spread.replicates == 25
     assert (found.lower[0], found.upper[0], found.subtracted[0]) == (lower, upper, subtracted)
@@ -74,7 +74,7 @@ counts = st.lists(st.integers(0, 60), min_size=3, max_size=12)
 @given(st.integers(0, 60), counts)
 def test_what_is_subtracted_is_half_a_standard_deviation(value: int, drawn: list[int]) -> None:
     """Against floating-point numbers, where these are not at the border."""
-    spread = ReplicateErrors.of(np.array(value), np.array(drawn))
+    spread = ReplicateErrors.from_replicates(np.array(value), np.array(drawn))
     bias, sd = np.mean(drawn) - value, np.std(drawn, ddof=1)
     assert spread.bias == pytest.approx(bias)
     assert spread.sd == pytest.approx(sd, abs=1e-9)
@@ -90,7 +90,7 @@ def test_what_is_subtracted_is_half_a_standard_deviation(value: int, drawn: list
 def test_intervals_of_counts_are_counts_and_wider_at_more_coverage(
     value: int, drawn: list[int]
 ) -> None:
-    spread = ReplicateErrors.of(np.array(value), np.array(drawn))
+    spread = ReplicateErrors.from_replicates(np.array(value), np.array(drawn))
     narrow, wide = (interval(np.array(value), spread, c) for c in (0.5, 0.95))
     assert wide.lower <= narrow.lower <= narrow.upper <= wide.upper
     assert wide.lower >= 0
@@ -105,13 +105,18 @@ def test_intervals_of_counts_are_counts_and_wider_at_more_coverage(
 def test_the_border_belongs_to_it(differences: tuple[int, ...], leans: bool) -> None:
     """Of the first the bias is 1, and the standard deviation 2."""
     for size in (1, 7, 10**6):
-        assert ReplicateErrors.of(np.array(0), size * np.array(differences)).leans() == leans
+        assert (
+            ReplicateErrors.from_replicates(np.array(0), size * np.array(differences)).leans()
+            == leans
+        )
 
 
 @pytest.mark.parametrize(("raised", "bias"), [(True, 0.011), (False, 0.0)])
 def test_an_index_loses_its_bias_and_a_share_does_not(raised: bool, bias: float) -> None:
     value = np.array([0.03])
-    spread = ReplicateErrors.of(value, value + 0.011 + 0.001 * np.arange(-3, 4)[:, None])
+    spread = ReplicateErrors.from_replicates(
+        value, value + 0.011 + 0.001 * np.arange(-3, 4)[:, None]
+    )
     found = interval(value, spread, 0.9, raised=raised)
     assert found.subtracted.all() == raised
     assert found.lower[0] == pytest.approx(
@@ -127,7 +132,9 @@ def test_few_replicates_have_wider_intervals_which_hold(replicates: int) -> None
     """Normal errors: a factor that is too small for few would hold .79 of two."""
     rng = np.random.default_rng(replicates)
     errors = rng.normal(size=(replicates + 1, 20_000))
-    found = interval(np.zeros(20_000), ReplicateErrors.of(np.zeros(20_000), errors[1:]), 0.9)
+    found = interval(
+        np.zeros(20_000), ReplicateErrors.from_replicates(np.zeros(20_000), errors[1:]), 0.9
+    )
     held = (np.abs(errors[0]) <= found.upper).mean()
     assert 0.895 < held < (0.96 if replicates > 5 else 0.94)
     as_five = 2.015 * np.sqrt((errors[1:] ** 2).mean(axis=0))
@@ -151,7 +158,12 @@ def test_two_counts_of_a_known_sum_have_each_the_mirror_image_of_the_other(
     total, value, drawn = counts
     within = np.array(0), np.array(total)
     one, other = (
-        interval(np.array(v), ReplicateErrors.of(np.array(v), np.array(d)), coverage, within=within)
+        interval(
+            np.array(v),
+            ReplicateErrors.from_replicates(np.array(v), np.array(d)),
+            coverage,
+            within=within,
+        )
         for v, d in ((value, drawn), (total - value, [total - x for x in drawn]))
     )
     assert (one.lower, one.upper) == (total - other.upper, total - other.lower)
@@ -165,7 +177,7 @@ def test_two_counts_of_a_known_sum_have_each_the_mirror_image_of_the_other(
 def test_what_is_certain_is_its_own_interval(value: int, drawn: list[int], known: int) -> None:
     found = interval(
         np.array(value),
-        ReplicateErrors.of(np.array(value), np.array(drawn)),
+        ReplicateErrors.from_replicates(np.array(value), np.array(drawn)),
         0.9,
         within=(np.array(known), np.array(known)),
     )
@@ -177,9 +189,12 @@ def test_where_nothing_is_known_from_above_it_is_the_rule_of_the_bureau() -> Non
         np.array([3, 8, 40, 2923]),
         np.array([3, 8, 40, 2923]) + np.array([[4], [-9], [12], [30]]),
     )
-    plain = interval(value, ReplicateErrors.of(value, drawn), 0.9)
+    plain = interval(value, ReplicateErrors.from_replicates(value, drawn), 0.9)
     far = interval(
-        value, ReplicateErrors.of(value, drawn), 0.9, within=(np.zeros(4, int), np.full(4, 1 << 34))
+        value,
+        ReplicateErrors.from_replicates(value, drawn),
+        0.9,
+        within=(np.zeros(4, int), np.full(4, 1 << 34)),
     )
     assert plain.lower.tolist() == far.lower.tolist()
     assert plain.upper.tolist() == far.upper.tolist()

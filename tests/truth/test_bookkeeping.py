@@ -122,7 +122,7 @@ def budget_book(
     *,
     accept: bool = False,
 ) -> BudgetBook:
-    return BudgetBook.of(
+    return BudgetBook.start(
         chosen, planned(chosen, unit_classes(prepared)), directory, digests_of(prepared), accept
     )
 
@@ -367,7 +367,7 @@ def test_subtrees_are_measured_in_any_order_and_are_one_level(
         due = planned(
             SEEDED, unit_classes(prepared), lambda level: (1, 2) if level == "Block" else (0,)
         )
-        open_books = BudgetBook.of(SEEDED, due, run, digests_of(prepared))
+        open_books = BudgetBook.start(SEEDED, due, run, digests_of(prepared))
         for i in order:
             assert i in open_books.missing(stage) or i == order[0]
             rows = Confidential(truth.rows(*cut[i]))
@@ -590,7 +590,7 @@ def test_a_ledger_of_other_subtrees_is_refused(prepared: Prepared, run: RunDirec
     half_way(run, prepared)
     due = planned(SPEC, unit_classes(prepared), lambda level: (0, 1))
     with pytest.raises(ReleaseError, match="not what the plan draws"):
-        BudgetBook.of(SPEC, due, run, digests_of(prepared))
+        BudgetBook.start(SPEC, due, run, digests_of(prepared))
 
 
 def test_a_plan_beyond_the_budget_is_refused_before_a_key_or_a_line(
@@ -600,7 +600,7 @@ def test_a_plan_beyond_the_budget_is_refused_before_a_key_or_a_line(
     stage = ("persons", "Block")
     due[stage] = replace(due[stage], events=(*due[stage].events, *due[stage].events))
     with pytest.raises(PrivacyError, match="of a budget of"):
-        BudgetBook.of(SPEC, due, run, digests_of(prepared))
+        BudgetBook.start(SPEC, due, run, digests_of(prepared))
     assert not run.ledger.exists()
     assert not run.noise_key.exists()
 

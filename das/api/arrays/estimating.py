@@ -84,7 +84,12 @@ def topdown(
         InfeasibleError: bounds that contradict each other, or what the measurements know.
         SolverError: an estimator whose answer is none.
     """
-    expect(noisy, Noisy, "topdown", "give what das.measure, das.read_noisy or das.Noisy.of returns")
+    expect(
+        noisy,
+        Noisy,
+        "topdown",
+        "give what das.measure, das.read_noisy or das.Noisy.from_measurements returns",
+    )
     expect(spine, Spine, "topdown", "give the spine of the measurements, as a second argument")
     noisy.check(spine)
     _check_choice(method, prior)

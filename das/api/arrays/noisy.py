@@ -53,7 +53,7 @@ class Noisy:
     bounds: Mapping[str, LevelBounds] | None = None
 
     @staticmethod
-    def of(
+    def from_measurements(
         schema: Schema,
         measured: Mapping[tuple[str, str], tuple[ArrayLike, ArrayLike]],
         exact: Mapping[tuple[str, str], ArrayLike] | None = None,

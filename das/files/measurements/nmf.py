@@ -276,7 +276,7 @@ class NmfLevelFiles:
     answers: Mapping[str, int]
 
     @staticmethod
-    def of(files: Sequence[NmfFile], measured: NDArray[np.bool_]) -> NmfLevelFiles:
+    def from_files(files: Sequence[NmfFile], measured: NDArray[np.bool_]) -> NmfLevelFiles:
         files = sorted(files, key=lambda f: f.first)
         runs = np.array(
             sorted((*run, i) for i, f in enumerate(files) for run in f.runs), dtype=np.int64
@@ -321,7 +321,7 @@ class NmfFile:
         return any(first < stop and last >= start for first, last in self.runs)
 
     @staticmethod
-    def of(path: Path, spine: Spine, level: str) -> NmfFile:
+    def from_path(path: Path, spine: Spine, level: str) -> NmfFile:
         with readable(path):
             meta = metadata(path)
             groups = tuple(

@@ -273,8 +273,8 @@ class NmfReader:
                     where=self.root / f"{level}.parquet" / "DPQuery",
                     remedy=_LOST,
                 )
-            self._levels[level] = NmfLevelFiles.of(
-                [NmfFile.of(p, self.spine, level) for p in paths], measured
+            self._levels[level] = NmfLevelFiles.from_files(
+                [NmfFile.from_path(p, self.spine, level) for p in paths], measured
             )
         return self._levels[level]
 

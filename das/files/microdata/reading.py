@@ -87,7 +87,7 @@ def read_form(
             stated.add((batch.schema.metadata or {}).get(RECORDS.encode()))
             where = f"{path}, records from number {records} of the folder"
             cell = cells_in(batch, where)
-            unit = places.of(batch, where)
+            unit = places.unit_numbers(batch, where)
             if SERIAL in plan.order and not _runs_on(batch.column(SERIAL), records):
                 raise InputError(
                     f"{SERIAL} does not run on here: a part is missing or out of order", where=where
@@ -310,7 +310,7 @@ class _Units:
         self.order = np.argsort(held, kind="stable")
         self.held = held[self.order]
 
-    def of(self, batch: pa.RecordBatch, where: str) -> NDArray[np.int64]:
+    def unit_numbers(self, batch: pa.RecordBatch, where: str) -> NDArray[np.int64]:
         if self.plan.width == 0:
             values, index = coded(batch, self.plan.geography[0][0], where)
             return self._find(encoded(values), values, where)[index]

@@ -346,7 +346,7 @@ class CodedTexts(Closed):
     index: NDArray[np.int32]
 
     @staticmethod
-    def of(parts: Sequence[pa.DictionaryArray]) -> CodedTexts:
+    def from_dictionaries(parts: Sequence[pa.DictionaryArray]) -> CodedTexts:
         whole = pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string())).unify_dictionaries()
         values = whole.chunk(0).dictionary if whole.num_chunks else pa.array([], pa.string())
         index = [part.indices.to_numpy() for part in whole.chunks]
@@ -424,6 +424,6 @@ def coded_rows(
             places[name].append(batch.column(name).combine_chunks().dictionary_encode())
         for name, parts in numbers.items():
             parts.append(batch.column(name).to_numpy())
-    block, household = (CodedTexts.of(parts) for parts in places.values())
+    block, household = (CodedTexts.from_dictionaries(parts) for parts in places.values())
     cell, count = (np.concatenate(parts) for parts in numbers.values())
     return CodedRows(member, schema, block, household, cell, count)

@@ -82,9 +82,9 @@ def read_subtree(path: Path, subtree: int, spine: Spine) -> tuple[Areas, ...]:
     if not path.exists():
         return ()
     said = cut.row_groups(path)
-    if said is not None and said.of(0):
+    if said is not None and said.of_subtree(0):
         raise ReleaseError("it has areas of no subtree", where=path, remedy=REMEDY)
-    return _read(path, spine, None if said is None else said.of(subtree), some=said is None)
+    return _read(path, spine, None if said is None else said.of_subtree(subtree), some=said is None)
 
 
 def _read(

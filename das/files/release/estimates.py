@@ -130,7 +130,7 @@ class EstimateReader:
                 "part-*.parquet" if self._subtree is None else f"part-{self._subtree:05d}.parquet"
             )
             parts = tuple(
-                _Part.of(path, self._spine, level) for path in sorted(folder.glob(wanted))
+                _Part.from_path(path, self._spine, level) for path in sorted(folder.glob(wanted))
             )
             times = (
                 np.bincount(np.concatenate([p.unit for p in parts]))
@@ -164,7 +164,7 @@ class _Part:
     unit: NDArray[np.int64]
 
     @staticmethod
-    def of(path: Path, spine: Spine, level: str) -> _Part:
+    def from_path(path: Path, spine: Spine, level: str) -> _Part:
         groups = range(parquet.opened(path).num_row_groups)
         names = [
             parquet.columns(path, ["query_name"], g)["query_name"].unique().to_pylist()

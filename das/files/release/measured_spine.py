@@ -87,7 +87,7 @@ def read(path: Path, published: Spine) -> MeasuredSpine:
     shares do not add up."""
     if not path.exists():
         return MeasuredSpine.from_published(published)
-    found = _TreeRows.of(path, published)
+    found = _TreeRows.from_path(path, published)
     return _checked(path, found, spine_file.tree(path, found.levels), published)
 
 
@@ -121,7 +121,7 @@ def read_subtree(path: Path, subtree: int, published: Spine) -> MeasuredSpine:
         return MeasuredSpine.from_published(published)
     said = _said(path)
     above, upper_tree = _upper_tree(path, said, published.truncated(said.subtrees.level))
-    found = _TreeRows.of(path, published, said.of(subtree))
+    found = _TreeRows.from_path(path, published, said.of_subtree(subtree))
     if not found.levels:
         raise ReleaseError(f"subtree {subtree} has no unit", where=path, remedy=spine_file.REMEDY)
     units = np.unique(next(iter(found.levels.values())).numbers(upper_tree.codes[-1]))
@@ -142,7 +142,7 @@ def _said(path: Path) -> cut.RowGroups:
 
 
 def _upper_tree(path: Path, said: cut.RowGroups, published: Spine) -> tuple[_TreeRows, Spine]:
-    found = _TreeRows.of(path, published, said.of(0))
+    found = _TreeRows.from_path(path, published, said.of_subtree(0))
     found.shares = said.more.get("shares") is True
     if tuple(found.levels) != published.levels or published.levels[-1] != said.subtrees.level:
         raise _strange(path)
@@ -160,7 +160,7 @@ class _TreeRows:
     shares: bool
 
     @staticmethod
-    def of(path: Path, published: Spine, groups: Collection[int] | None = None) -> _TreeRows:
+    def from_path(path: Path, published: Spine, groups: Collection[int] | None = None) -> _TreeRows:
         classes: dict[str, list[tuple[list[str], NDArray[np.int64]]]] = {}
         places = []
 

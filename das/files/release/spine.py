@@ -52,7 +52,7 @@ class RowGroups:
     rows: tuple[int, ...]
     more: Mapping[str, Any]
 
-    def of(self, subtree: int) -> list[int]:
+    def of_subtree(self, subtree: int) -> list[int]:
         """The row groups of a subtree, or of the upper tree."""
         return [g for g, home in enumerate(self.groups) if home == subtree]
 
@@ -240,7 +240,7 @@ def read_sizes(path: Path) -> list[int]:
     """How many rows each subtree has."""
     if (said := row_groups(path)) is None:
         return []
-    return [sum(said.rows[g] for g in said.of(i)) for i in range(1, len(said.subtrees) + 1)]
+    return [sum(said.rows[g] for g in said.of_subtree(i)) for i in range(1, len(said.subtrees) + 1)]
 
 
 def read_upper_tree(path: Path) -> Spine:
@@ -255,14 +255,14 @@ def read_subtree(path: Path, subtree: int) -> Spine:
     if (said := row_groups(path)) is None:
         raise ValueError("the spine is not cut: it is all upper tree")
     upper = said.subtrees.subtree(_upper_tree(path, said), subtree)
-    return tree(path, collected(path, by_level(path, COLUMNS, said.of(subtree))), upper)
+    return tree(path, collected(path, by_level(path, COLUMNS, said.of_subtree(subtree))), upper)
 
 
 def _upper_tree(path: Path, said: RowGroups | None) -> Spine:
     if said is None:
         return read(path)
     upper_tree, subtrees = (
-        tree(path, collected(path, by_level(path, COLUMNS, said.of(0)))),
+        tree(path, collected(path, by_level(path, COLUMNS, said.of_subtree(0)))),
         said.subtrees,
     )
     if upper_tree.levels[-1] != subtrees.level or len(upper_tree.codes[-1]) != subtrees.starts[-1]:

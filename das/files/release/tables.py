@@ -191,7 +191,7 @@ class LineColumns:
     quotes: Literal["needed", "none"]
 
     @staticmethod
-    def of(spine: Spine, level: str) -> LineColumns:
+    def for_level(spine: Spine, level: str) -> LineColumns:
         found = identifiers(spine, level)
         return LineColumns((GEOCODE, *found), quoting(map(texts.column, found.values())))
 

@@ -14,8 +14,7 @@ from das.engine.choice import ARRAY, DASK, EngineChoice
 from das.engine.local import LocalEngine
 from das.engine.tasks import Answer, Engine, Fault, HandedOver, Progress, Task, Work
 from das.files import atomic
-from das.files.run import task_store as made
-from das.files.run.task_store import TaskStore
+from das.files.run.task_store import TaskStore, is_whole
 
 # An engine that does no tasks itself: others do them with ``das task``, and it reads the task
 # store.
@@ -132,7 +131,7 @@ def perform(
     found = {
         partition: a
         for partition, a in task_store.answers(stage).items()
-        if made.is_whole(task_store.root, a)
+        if is_whole(task_store.root, a)
     }
     left = [t for t in planned if t.partition not in found]
     progress.stage(stage, round(sum(t.weight for t in left)))

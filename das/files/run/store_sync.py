@@ -62,13 +62,13 @@ class SyncRecord:
             else:
                 self._know(StoredObject(**line))
 
-    def of(self, store: str) -> dict[str, StoredObject]:
+    def objects_in(self, store: str) -> dict[str, StoredObject]:
         """The objects of a store, by name."""
         return {c.name: c for c in self.objects.values() if c.store == store}
 
     def stores(self) -> list[StoreContents]:
         """What each has that was claimed."""
-        held = {url: self.of(url) for url in sorted(self.claimed)}
+        held = {url: self.objects_in(url) for url in sorted(self.claimed)}
         return [
             StoreContents(url, len(of), sum(c.size for c in of.values()), SEAL in of)
             for url, of in held.items()
@@ -137,7 +137,7 @@ class StoreSync:
         )  # a store does not answer: nothing is begun in the background any more
 
     @staticmethod
-    def of(
+    def for_stores(
         directory: RunDirectory, store: str | None = None, confidential_store: str | None = None
     ) -> StoreSync:
         """The copier for the stores of these URLs.
@@ -215,7 +215,7 @@ class StoreSync:
             with suppress(StoreError):
                 begun.result()
         self._under_way.clear()
-        there, told = store.sizes(), self._record.of(store.url)
+        there, told = store.sizes(), self._record.objects_in(store.url)
         left = [
             n for n in files if not self._stands(told.get(n), there.get(n), files[n], digests[n])
         ]

@@ -361,7 +361,7 @@ def _now() -> str:
 MADE = "made"  #: the key of an answer
 
 
-def of(root: Path, paths: Iterable[Path]) -> dict[str, dict[str, str]]:
+def digests_made(root: Path, paths: Iterable[Path]) -> dict[str, dict[str, str]]:
     """For an answer: files, and all files in folders, of the run in ``root``."""
     files = (
         p

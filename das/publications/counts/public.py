@@ -84,7 +84,7 @@ class PublicCounts(PublicHalf):
     def source(self, release: Path) -> ReleaseSource:
         from das.release.own_replicates import OwnReplicates  # no run needs it
 
-        return OwnReplicates.of(open_release(release))
+        return OwnReplicates.from_release(open_release(release))
 
     def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
         from das.files.measurements import frame  # with pandas, which a run does without

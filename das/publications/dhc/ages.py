@@ -259,7 +259,7 @@ def _counts(
     value = statistic(ages)
     if asked is None:
         return AgeCounts(value)
-    errors = ReplicateErrors.of(value, np.array([statistic(d) for d in drawn]))
+    errors = ReplicateErrors.from_replicates(value, np.array([statistic(d) for d in drawn]))
     made = interval(value, errors, asked.coverage).clipped(0, _MOST)
     return AgeCounts(value, made.lower, made.upper)
 

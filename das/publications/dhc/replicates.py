@@ -106,7 +106,7 @@ class DhcReplicates(ReleaseSource):
                 remedy="name the release whose counts this one keeps",
             )
         check_digests(earlier, statement.read(earlier))
-        return replace(self, earlier=OwnReplicates.of(opened), decided=True)
+        return replace(self, earlier=OwnReplicates.from_release(opened), decided=True)
 
     @staticmethod
     def from_release(opened: OpenedDhc) -> DhcReplicates:

@@ -34,7 +34,9 @@ def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | Fore
         for level in reader.spine.levels:
             check_queries(lines, universe, level, reader.queries(level), reader.root)
     for line in lines:
-        _check_line(_Expected.of(line, mechanism), readers[line.universe], trees[line.universe])
+        _check_line(
+            _Expected.from_line(line, mechanism), readers[line.universe], trees[line.universe]
+        )
 
 
 def check_queries(
@@ -81,7 +83,7 @@ class _Expected:
     unit_class: str | None = None
 
     @staticmethod
-    def of(line: Line | ForeignLine, mechanism: Mechanism) -> _Expected:
+    def from_line(line: Line | ForeignLine, mechanism: Mechanism) -> _Expected:
         if isinstance(line, ForeignLine):
             v = line.variance
             return _Expected(

@@ -63,7 +63,7 @@ def test_the_trees_that_were_measured(
         said = spine.row_groups(path)
         assert said is not None
         below = len(opened.spine) - opened.spine.index(subtrees.level) - 1
-        assert max(len(said.of(i)) for i in range(1, len(subtrees) + 1)) > below
+        assert max(len(said.of_subtree(i)) for i in range(1, len(subtrees) + 1)) > below
         upper_tree = subtrees.upper_tree(opened.spine)
         assert tree_file.read_upper_tree(
             path, upper_tree, opened.spine.levels

@@ -59,7 +59,7 @@ class ToyMaker:
     def measure(self, work: RunContext) -> MeasuringRecord:
         began, directory, stage = datetime.now(UTC), work.directory, ("persons", LEVEL)
         plan = {stage: StagePlan(self.spec.events, (0,))}
-        budget_book = BudgetBook.of(
+        budget_book = BudgetBook.start(
             self.spec, plan, directory, _digests(directory), work.accept_spent
         )
         budget_book.begin(stage)

@@ -238,7 +238,7 @@ def _measured_of_run(
     accept_spent: bool,
 ) -> LedgerEvents:
     due = planned(opened)
-    budget_book = BudgetBook.of(
+    budget_book = BudgetBook.start(
         opened.spec, due, directory, _digests(directory, opened.spec), accept_spent
     )
     for stage in due:
@@ -290,7 +290,7 @@ def task(given: Task) -> Answer:
             )
     messages.write(directory.sums_of(subtree), sums, 0o600)
     written = [directory.sums_of(subtree), *(directory.release / f for p in parts for f in p.files)]
-    return {"parts": [asdict(p) for p in parts]} | task_store.of(directory.root, written)
+    return {"parts": [asdict(p) for p in parts]} | task_store.digests_made(directory.root, written)
 
 
 def _counts(crowd: People, plan: LevelPlan, some: NDArray[np.int32], here: slice) -> GroupCounts:

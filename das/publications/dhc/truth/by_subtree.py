@@ -137,7 +137,7 @@ def ask(task: Task) -> Answer:
         known = Oracle().known_below(subtree.part, opened.spec.estimation.most, opened.cut.level)
         out.append(_message(task.run, task.stage, number))
         messages.write(out[-1], known)
-    return task_store.of(task.run, out)
+    return task_store.digests_made(task.run, out)
 
 
 def estimate_subtrees(task: Task) -> Answer:
@@ -164,7 +164,9 @@ def estimate_subtrees(task: Task) -> Answer:
             result |= named("prior", {"code": codes, **found.prior.to_arrays()})
         messages.write(out[-1], result)
     out += [directory.release / f for p in parts for f in p.files]
-    return {"parts": [asdict(p) for p in parts], "subtrees": said} | task_store.of(task.run, out)
+    return {"parts": [asdict(p) for p in parts], "subtrees": said} | task_store.digests_made(
+        task.run, out
+    )
 
 
 def _given(root: Path, name: str, subtree: int) -> Path:

@@ -135,7 +135,7 @@ class MeasuringDhc(Closed):
         self._check_exact()
         digests = truth_known(directory, opened.spine, opened.cut, self._lowest)
         self._answering: dict[str, OnDemandMeasurement] = {}
-        self._budget_book = BudgetBook.of(
+        self._budget_book = BudgetBook.start(
             opened.spec, planned(opened), directory, digests, accept_spent
         )
 

@@ -235,7 +235,7 @@ class OnDemandMeasurement(Closed):
                     where=where,
                     remedy='measure with run.entropy = "keyed"',
                 )
-            due = LevelMeasurements.of(
+            due = LevelMeasurements.for_level(
                 level, self._universe, self._schema, self._tree, self._plan, self._number(level)
             )
             self._levels[level] = _OnDemandLevel(due, self._truth[level], self._entropy)

@@ -87,7 +87,7 @@ def trees_of(
     lists = {path.name: area_list.read(path, spine) for path in paths}
     rule = optimized.Rule(
         g.runs,
-        optimized.of(g.named, blocks, spine, unit, lists),
+        optimized.target_codes(g.named, blocks, spine, unit, lists),
         Geocodes(g.geocodes or "2020", {**NATIONAL, **(g.digits or {})}),
     )
     trees = {

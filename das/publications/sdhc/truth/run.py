@@ -155,7 +155,7 @@ def check_same(spec: SdhcSpec, directory: RunDirectory) -> None:
 def measure(spec: SdhcSpec, directory: RunDirectory, accept_spent: bool) -> OwnStatement:
     """Noisy measurements and their privacy statement. Levels that were already measured stand."""
     due = {(spec.name, LEVELS[r]): StagePlan(spec.events(r), (0,)) for r in spec.levels}
-    budget_book = BudgetBook.of(spec, due, directory, _digests(directory, spec), accept_spent)
+    budget_book = BudgetBook.start(spec, due, directory, _digests(directory, spec), accept_spent)
     truth = {r: Confidential(true_answers(spec, directory, r)) for r in spec.levels}
     for level in spec.levels:
         stage = (spec.name, LEVELS[level])
