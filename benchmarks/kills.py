@@ -66,9 +66,9 @@ _PATIENCE = 600.0
 #: Workers are killed in these stages, at most this many in a run, so that it continues.
 STAGES, EACH = ("measure", "subtrees"), 5
 WAIT = 5.0
-#: What is said where the first worker of all is killed: it cannot be told from a mistake in a
-#: script.
-_EARLY = "ended before they began"
+#: What is said where the first worker of all is killed, which cannot be told from a mistake in a
+#: script, and where a scheduler is killed before the run has reached it.
+_EARLY = "ended before they began", "no scheduler answers"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -255,7 +255,8 @@ class Trial:
                 endure(head)
                 code = head.wait(_PATIENCE)
             text = (self.folder / "said").read_text(errors="replace")
-            if (code not in (0, 3, -signal.SIGKILL) and _EARLY not in text) or attempts > 100:
+            early = any(words in text for words in _EARLY)
+            if (code not in (0, 3, -signal.SIGKILL) and not early) or attempts > 100:
                 raise RuntimeError(text)
             attempts += 1
         if done is not None:

@@ -232,7 +232,7 @@ class Given:
         return [str(CONFIG), "--data", str(self.worlds.data("one thousand")), *_PLAIN]
 
     def dhc(self) -> list[str]:
-        earlier = ["--set", f"constraints.from={self.run()}"]
+        earlier = ["--set", f"constraints.from={self.worlds.run(data='one thousand')}"]
         return ["run", "dhc-2020", "--data", str(self.worlds.linked()), *_PLAIN, *earlier, *_TWO]
 
     def groups(self, product: str) -> list[str]:
