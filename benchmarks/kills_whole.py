@@ -248,7 +248,7 @@ class Given:
 
     def frontier(self) -> list[str]:
         (folder := self.folder / "study").mkdir()
-        return ["frontier", "run", str(frontier_small.write(folder)), *_TWO]
+        return ["frontier", str(frontier_small.write(folder)), *_TWO]
 
     def every(self) -> dict[str, tuple[Callable[[], list[str]], Sequence[str], bool]]:
         go_on = ("--resume",)

@@ -151,7 +151,7 @@ def run(
     import your script. ``engine``, ``scheduler``, ``tls``, ``wait`` and ``partition`` are the
     options of ``das run`` (docs/engines.md): ``"dask"`` with ``scheduler="tls://HOST:8786"`` and
     the folder ``tls`` of certificates; with ``"array"`` and no ``wait``, it raises
-    ``das.engine.tasks.HandedOver`` when you must call ``das task``; ``resume`` continues.
+    ``das.engine.tasks.HandedOver`` when you must call ``das run task``; ``resume`` continues.
 
     ``progress=True`` shows progress: a bar for each stage in a terminal, a line for each in a
     notebook or a log (a notebook shows it by default). Or pass an object with ``stage(name,

@@ -176,6 +176,8 @@ def walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command
     """Commands that do something, with their full names."""
     if not isinstance(command, click.Group):
         yield name, command
+        for part, other in getattr(command, "late", {}).items():
+            yield from walk(other, f"{name} {part}")
         return
     context = click.Context(command)
     for part in command.list_commands(context):

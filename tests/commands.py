@@ -19,12 +19,12 @@ class Commands:
         self._streams = streams
 
     def named(self, name: str) -> Das:
-        """One of the commands, with its arguments still to come."""
+        """One of the commands, such as ``run status``, with its arguments still to come."""
 
         def call(*args: object) -> tuple[int, str, str]:
             self._streams.readouterr()
             with pytest.raises(SystemExit) as end:
-                main([name, *map(str, args)])
+                main([*name.split(), *map(str, args)])
             out, err = self._streams.readouterr()
             return int(end.value.code or 0), out.decode(), err.decode()
 

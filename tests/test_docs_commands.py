@@ -68,7 +68,7 @@ LEFT_OUT = {
     "people.csv": "needs a table; tests/cli/test_cli_frontier.py has one",
     "towns.toml": "needs that table; tests/cli/test_cli_frontier.py has one",
     "das frontier STUDY.toml": "is the study of docs/frontier.md, which make accept makes",
-    "das protect METHOD": "is cell-key of docs/frontier.md, which make accept makes",
+    "das frontier protect METHOD": "is cell-key of docs/frontier.md, which make accept makes",
     "das link RELEASE": "is the link of docs/linked.md, which make accept makes",
     "risk reconstruct FOLDER": "needs published tables; tests/jobs/test_reconstructing.py has them",
     "RUN_OR_RELEASE": "is the line of docs/reconstruction.md that accept-all runs",

@@ -10,19 +10,20 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 import das
-from das.cli import COMMANDS, LINES, main
+from das.cli import COMMANDS, LINES, MOVED, SECTIONS, main
 from das.cli.kit.options import load_any, load_counts
 from das.errors import SpecError
 from das.files import packaged
 from das.spec import RunSpec
 from das.tools.planning.target_file import read_targets
+from docs import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 FROM = "import das, sys; print(das.__file__)"
@@ -87,10 +88,11 @@ def test_a_command_loads_no_library_before_it_is_used() -> None:
         "das.tools.protection.study.command",
         "das.tools.link.command",
         "das.cli.nmf",
-        "das.tools.protection.command",
         "das.tools.risk.command",
     }  # programs, or making frames
-    modules = {e.module for e in entry_points(group="das.commands")} - solving
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = project["entry-points"]["das.commands"].values()
+    modules = {value.partition(":")[0] for value in declared} - solving | {"das.cli.tasks"}
     said = "; ".join(f"import {m}" for m in (*sorted(modules), "das.runs.pipeline"))
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
     loaded = set(done.stdout.split())
@@ -143,13 +145,19 @@ def test_what_lies_lower_down_needs_no_import_of_its_own() -> None:
 def test_every_command_is_found_by_its_name_and_has_its_line() -> None:
     context = main.make_context("das", [], resilient_parsing=True)
     assert list(COMMANDS) == list(LINES)
+    *groups, added = (list(section) for section in SECTIONS.values())
+    assert sum(map(len, groups)) <= 20
+    assert len(added) <= 2
     for name, line in LINES.items():
         command = main.get_command(context, name)
         assert command is not None
         assert command.name == name
         assert line.endswith(".")
-        assert len(line) < 90
+        assert len(line) < 68  # on one line of a terminal
     assert main.get_command(context, "no-such-command") is None
+    names = {name.removeprefix("das ") for name, _ in reference.walk(main, "das")}
+    assert set(MOVED.values()) <= names
+    assert not set(MOVED) & names
 
 
 def test_a_public_name_is_the_same_for_a_type_checker() -> None:

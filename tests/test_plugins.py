@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from das_toy.public import TABLE
 
-from das.cli import COMMANDS, LINES
+from das.cli import COMMANDS, LINES, SECTIONS
 from das.errors import PluginError, UserError
 from das.plugins import READERS
 from das.publications.published.reestimation import estimate_from
@@ -105,9 +105,9 @@ def test_the_wheel_of_a_plugin_is_all_that_is_installed(site: Path, here: Path) 
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    listed = das("--help").splitlines()
-    assert listed[-2].split()[0] == list(LINES)[-1]
-    assert listed[-1].split(maxsplit=1) == ["toy", "List the regions of a toy publication."]
+    reading = das("--help").partition("Read:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in reading] == [*SECTIONS["Read"], "toy"]
+    assert reading[-1].split(maxsplit=1)[1] == "List the regions of a toy publication."
     assert das("toy", "toy.toml") == "north, south\n"
     das("run", "toy.toml", "--data", "people.csv", "--out", "run", "--quiet")
     assert "rho" in das("account", "verify", "run")
@@ -140,7 +140,7 @@ def test_a_method_is_listed_studied_and_applied(
     capfdbinary: pytest.CaptureFixture[bytes], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(
-        sys.modules, "das.tools.protection.command", raising=False
+        sys.modules, "das.tools.protection.study.command", raising=False
     )  # it has read the names
     frontier_small.write(here)
     text = frontier_small.STUDY.format(folder=here)
@@ -154,7 +154,7 @@ def test_a_method_is_listed_studied_and_applied(
     code, out, _ = das.named("frontier")("study.toml", "--out", "made", "--all", "--workers", 1)
     assert (code, "steps" in out) == (0, True)
     call = ("toy-steps", "--study", "study.toml", "--set", "width=5", "--out", "shown", "--quiet")
-    code, out, err = das.named("protect")(*call)
+    code, out, err = das.named("frontier protect")(*call)
     assert code == 0, err
     assert out.startswith("toy-steps; proved: none")
     rows = list(csv.reader(Path("shown/tables/Block.csv").read_text().splitlines()))
@@ -283,7 +283,9 @@ def test_a_broken_command_does_not_take_the_others_along(
         assert list(COMMANDS) == [*LINES, "mine"]
         code, out, _ = das.named("--help")()
         assert code == 0
-        assert "(cannot be loaded: `das mine` says why)" in out
+        assert out.splitlines()[-1].split(maxsplit=1) == [
+            *("mine", "(cannot be loaded: `das mine` says why)")
+        ]
         code, out, err = das.named("mine")()
         assert (code, out) == (2, "")
         assert "the command 'mine' of faulty 2.0 cannot be loaded" in err

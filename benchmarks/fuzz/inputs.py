@@ -239,7 +239,7 @@ LINES = (
     "run CONFIG --out OUT/run --data CSV",
     "sweep CONFIG --rho 1 --out OUT/sweep --data CSV",
     "frontier init --data CSV --out OUT/study.toml",
-    "frontier run CSV --out OUT/study",
+    "frontier CSV --out OUT/study",
     "protect rounding --data RUN --out OUT/tables",
     "register init OUT/register --cap-rho 8",
     "register add OUT/register RUN",

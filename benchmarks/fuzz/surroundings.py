@@ -101,7 +101,7 @@ class Surroundings:
                 ["evaluate", "run"],
                 ["check", "c.toml"],
                 ["plan", "c.toml"],
-                ["status", "run"],
+                ["run", "status", "run"],
                 ["nmf", "summary", "run"],
                 ["init", "--from", "people.csv", "--out", "x.toml"],
                 ["run", "c.toml", "--out", "new", "--resume"],

@@ -56,7 +56,7 @@ class Study:
 
     @staticmethod
     def _run(at: Path) -> list[str]:
-        words = ["frontier", "run", str(at / "short.toml"), "--out", str(at / "out")]
+        words = ["frontier", str(at / "short.toml"), "--out", str(at / "out")]
         return [*words, "--workers", "1", "--quiet"]
 
     def __call__(self, rng: Random, at: Path) -> tuple[Verdict, str]:

@@ -349,7 +349,7 @@ def _published(
             "this release has no published tables",
             where=release.folder,
             remedy=(
-                "the run has not ended (das status), or output.tables was false: `das estimate"
+                "the run has not ended (das run status), or output.tables was false: `das estimate"
                 " --from` with it true"
             ),
         )

@@ -14,6 +14,7 @@ import click
 from das.cli.kit import redundant
 from das.cli.kit.console import CommandAnswer, print_answer, shows_errors
 from das.cli.kit.interruption import STOPPED, of_engine, optional, repeated, resumable
+from das.cli.kit.lazy import LateCommands, OrSubcommand
 from das.cli.kit.options import (
     PATH,
     ResumeOptions,
@@ -56,7 +57,16 @@ RESTS = (
 READ = ". For data of your own: --data FOLDER"
 
 
-@click.command()
+TASKS = {
+    "status": "Show a run's progress: stages, speed, expected end, workers.",
+    "tasks": "List the remaining tasks of a run, for jobs of your own.",
+    "task": "Do one task of a run.",
+}
+
+
+@click.command(
+    cls=OrSubcommand, late=LateCommands(dict.fromkeys(TASKS, "das.cli.tasks")), lines=TASKS
+)
 @config_argument
 @click.option(
     "--out", type=PATH, help="The run's folder (new or empty). Default: runs/<name>-<time>."

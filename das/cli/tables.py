@@ -337,7 +337,7 @@ def _list(release: ReleaseSource) -> CommandAnswer:
         warn(release.private)
         if not rows:
             click.echo(
-                "this release has no published tables: the run has not ended (das status), or"
+                "this release has no published tables: the run has not ended (das run status), or"
                 " output.tables was false"
             )
             return

@@ -42,7 +42,7 @@ def _task_store(run: Path) -> tuple[TaskStore, bool]:
 @click.argument("partition")
 @guarded
 def task(run: Path, stage: str, partition: str) -> None:
-    """Do one task of a run, as `das tasks` names it. Any machine with the run's folder can do it.
+    """Do one task of a run, as `das run tasks` names it. Any machine with the run's folder can do it.
 
     You can repeat a task, or do it twice at once: the result is the same. Exit code 0 means that
     it is done.

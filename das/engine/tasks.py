@@ -134,7 +134,7 @@ class Fault:
             self.of,
             f"{self.kind} in a task that sees the truth",
             str(task),
-            f"`das status {task.run}` shows its words, which can tell of the truth",
+            f"`das run status {task.run}` shows its words, which can tell of the truth",
         )
 
     def error(self, task: object) -> DasError:

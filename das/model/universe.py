@@ -263,7 +263,7 @@ E2E_1940_PERSONS = Publication(
 FEATURES = {
     "engine": "a run by Dask or by array jobs (--engine)",
     "store": "copying a run's files to a store (--store)",
-    "tasks": "`das status`, `das tasks` and `das task`",
+    "tasks": "`das run status`, `das run tasks` and `das run task`",
     "resume": "resuming an interrupted run",
     "sealed": "a seal, and `das account verify`",
     "recompute": "`das account verify --recompute`",

@@ -41,7 +41,7 @@ def do(run: Path, stage: str, partition: str) -> Answer:
         raise UserError(
             "this run has ended: nothing is left to do",
             where=run,
-            remedy="das tasks lists what is left of a run",
+            remedy="das run tasks lists what is left of a run",
         )
     task, kind = task_store.task(stage, partition), stage.partition(".")[0]
     work = STAGES.get(kind) or _own(run).get(kind)

@@ -258,7 +258,7 @@ FRONTIER_STEPS = (
     Step(
         "cell key",
         "frontier.md",
-        "das protect cell-key --data linked --set D=2 --set V=1 --out tables",
+        "das frontier protect cell-key --data linked --set D=2 --set V=1 --out tables",
         out="tables",
     ),
 )

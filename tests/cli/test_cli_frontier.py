@@ -1,4 +1,4 @@
-"""`das frontier` and `das protect`: from a table of persons without households to the page."""
+"""`das frontier` and `das frontier protect`: from a table of persons without households to the page."""
 
 from __future__ import annotations
 
@@ -164,11 +164,11 @@ def test_decimals_are_set_as_the_help_says(folder: Path, tmp_path: Path) -> None
     study = folder / "decimals.toml"
     study.write_text(frontier_small.STUDY.format(folder=folder))
     for n, (rate, label) in enumerate((("0.2", "20 %"), ("1e-1", "10 %"), ("1/4", "25 %"))):
-        code, said = das("protect", "swapping", "--study", study, "--set", f"rate={rate}", "--set",
+        code, said = das("frontier", "protect", "swapping", "--study", study, "--set", f"rate={rate}", "--set",
                          "unit=person", "--out", tmp_path / f"{n}")  # fmt: skip
         assert code == 0, said
         assert said.startswith(label)
-    code, said = das("protect", "swapping", "--study", study, "--set", "rate=many", "--out",
+    code, said = das("frontier", "protect", "swapping", "--study", study, "--set", "rate=many", "--out",
                      tmp_path / "no")  # fmt: skip
     assert (code, "rate: Input should be a valid number" in said) == (2, True)
 
@@ -177,7 +177,7 @@ def test_a_withheld_line_is_at_most_its_total(folder: Path, tmp_path: Path) -> N
     """The total of each place is exact in this study, and so is every bound that follows."""
     study = folder / "bounds.toml"
     study.write_text(frontier_small.STUDY.format(folder=folder))
-    code, said = das("protect", "suppression", "--study", study, "--set", "rule=complementary",
+    code, said = das("frontier", "protect", "suppression", "--study", study, "--set", "rule=complementary",
                      "--set", "threshold=4", "--out", tmp_path / "out")  # fmt: skip
     assert code == 0, said
     table, upper = (
@@ -201,9 +201,9 @@ def test_what_is_wrong_is_one_message(folder: Path) -> None:
     for words, said in (
         (("frontier", study, "--out", folder / "x", "--set", "sample.unit=2"), "did you mean 'units'?"),
         (("frontier", folder / "none.toml", "--out", folder / "x"), "das frontier init"),
-        (("protect", "rounding", "--out", folder / "x"), "name the records"),
-        (("protect", "rounding", "--data", study, "--out", folder / "x"), "a file, not a folder"),
-        (("protect", "rounding", "--study", study, "--out", folder / "x", "--set", "bas=3"),
+        (("frontier", "protect", "rounding", "--out", folder / "x"), "name the records"),
+        (("frontier", "protect", "rounding", "--data", study, "--out", folder / "x"), "a file, not a folder"),
+        (("frontier", "protect", "rounding", "--study", study, "--out", folder / "x", "--set", "bas=3"),
          "did you mean 'base'?"),
         (("frontier", "init", "--data", folder / "people.csv", "--household", "hh",
           "--out", folder / "y.toml"), "there is no column 'hh'"),
@@ -216,7 +216,7 @@ def test_what_is_wrong_is_one_message(folder: Path) -> None:
 def test_one_method_protects_tables(folder: Path) -> None:
     """Every printed count is a multiple of the base, and lies between its bounds."""
     out = folder / "rounded"
-    code, said = das("protect", "rounding", "--study", folder / "study.toml", "--out", out,
+    code, said = das("frontier", "protect", "rounding", "--study", folder / "study.toml", "--out", out,
                      "--set", "base=5", "--seed", 1, "--quiet")  # fmt: skip
     assert code == 0, said
     printed, least, most = (

@@ -45,30 +45,30 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_left_is_a_line_each_and_they_are_done_in_any_order(
     run: Path, commands: Commands
 ) -> None:
-    code, out, err = commands.named("tasks")(run)
+    code, out, err = commands.named("run tasks")(run)
     assert (code, err) == (0, "")
     assert out.splitlines() == ["dummy b", "dummy input", "dummy d"]
     for line in ("dummy d", "dummy b"):
-        code, out, err = commands.named("task")(run, *line.split())
+        code, out, err = commands.named("run task")(run, *line.split())
         assert (code, err) == (0, "")
         assert out.startswith(f"{line}: done in ")
-    assert commands.named("tasks")(run, "--stage", "dummy")[1] == "dummy input\n"
+    assert commands.named("run tasks")(run, "--stage", "dummy")[1] == "dummy input\n"
     assert TaskStore(run).answers("dummy").keys() == {"a", "b", "d"}
 
 
 def test_a_task_that_fails_says_so_without_the_truth_and_status_has_its_words(
     run: Path, commands: Commands
 ) -> None:
-    code, out, err = commands.named("task")(run, "dummy", "input")
+    code, out, err = commands.named("run task")(run, "dummy", "input")
     assert (code, out) == (2, "")
     assert "dummy input: InputError in a task that sees the truth" in err
     assert SECRET not in err
-    assert json.loads(commands.named("tasks")(run, "--json")[1]) == [
+    assert json.loads(commands.named("run tasks")(run, "--json")[1]) == [
         {"stage": "dummy", "partition": "b", "subtrees": [2, 2], "weight": 3.0, "failed": False},
         {"stage": "dummy", "partition": "input", "subtrees": [3, 3], "weight": 2.0, "failed": True},
         {"stage": "dummy", "partition": "d", "subtrees": [4, 4], "weight": 1.0, "failed": False},
     ]
-    code, out, err = commands.named("status")(run)
+    code, out, err = commands.named("run status")(run)
     assert (code, err) == (0, "")
     assert f"failed: dummy input: line 3: the count is {SECRET}" in out
 
@@ -76,13 +76,13 @@ def test_a_task_that_fails_says_so_without_the_truth_and_status_has_its_words(
 def test_status_says_how_far_it_is_and_who_is_at_work(run: Path, commands: Commands) -> None:
     task_store = TaskStore(run)
     task_store.begin(task_store.task("dummy", "b"))
-    code, out, err = commands.named("status")(run)
+    code, out, err = commands.named("run status")(run)
     assert (code, err) == (0, "")
     (row,) = [line for line in out.splitlines() if re.match(r"│ dummy", line)]
     assert "1 of 4" in row
     assert "40 %" in row  # by weight
     assert re.search(rf"at work: dummy b for \d s, by process {os.getpid()} on ", out)
-    found = json.loads(commands.named("status")(run, "--json")[1])
+    found = json.loads(commands.named("run status")(run, "--json")[1])
     assert found["ended"] is False
     (stage,) = found["stages"]
     assert (
@@ -98,11 +98,11 @@ def test_status_says_how_far_it_is_and_who_is_at_work(run: Path, commands: Comma
 
 def test_a_run_that_has_ended_has_nothing_left(run: Path, commands: Commands) -> None:
     (run / "manifest.json").write_text("{}")
-    assert commands.named("tasks")(run) == (0, "", "")
-    assert commands.named("status")(run)[1] == f"{run}: has ended\n"
+    assert commands.named("run tasks")(run) == (0, "", "")
+    assert commands.named("run status")(run)[1] == f"{run}: has ended\n"
     TaskStore(run).remove()
     before = sorted(run.rglob("*"))
-    code, out, err = commands.named("task")(run, "dummy", "b")
+    code, out, err = commands.named("run task")(run, "dummy", "b")
     assert (code, out) == (2, "")
     assert "this run has ended: nothing is left to do" in err
     assert sorted(run.rglob("*")) == before
@@ -110,8 +110,8 @@ def test_a_run_that_has_ended_has_nothing_left(run: Path, commands: Commands) ->
 
 def test_a_small_run_has_no_tasks(tmp_path: Path, commands: Commands) -> None:
     (tmp_path / "release").mkdir()
-    assert commands.named("tasks")(tmp_path) == (0, "", "")
-    said = commands.named("status")(tmp_path)[1]
+    assert commands.named("run tasks")(tmp_path) == (0, "", "")
+    said = commands.named("run status")(tmp_path)[1]
     assert "has not ended, and no process of this machine is at work in it" in said
     assert f"--out {tmp_path} --resume` goes on" in said
     assert "measured    nothing yet" in said
@@ -123,12 +123,12 @@ def test_a_small_run_says_how_far_it_is(tmp_path: Path, worlds: Worlds, commands
     (run / "manifest.json").unlink()
     shutil.rmtree(run / "release" / "tables")
     with RunDirectory(run).lock():
-        said = commands.named("status")(run)[1]
+        said = commands.named("run status")(run)[1]
     assert said.splitlines()[0] == f"{run}: a process is at work in it"
     assert "persons: US, persons: State" in said
     assert "microdata   " in said
     assert "tables      not yet" in said
-    assert "no process of this machine" in commands.named("status")(run)[1]
+    assert "no process of this machine" in commands.named("run status")(run)[1]
 
 
 @pytest.mark.parametrize(
@@ -145,16 +145,25 @@ def test_a_small_run_says_how_far_it_is(tmp_path: Path, worlds: Worlds, commands
 def test_what_is_not_there_is_said(
     run: Path, commands: Commands, words: list[str], said: str
 ) -> None:
+    """By the old spelling, which names the new one."""
     code, out, err = commands.named(words[0])(*(run if w == "RUN" else w for w in words[1:]))
     assert (code, out) == (2, "")
     assert said in err
+    note = f"das: note: `das {words[0]}` is now `das run {words[0]}`\n"
+    assert err.startswith(note)
+    code, out, err = commands.named(f"run {words[0]}")(
+        *(run if w == "RUN" else w for w in words[1:])
+    )
+    assert (code, out) == (2, "")
+    assert err.startswith("das: ")
+    assert "note" not in err
 
 
 def test_a_stage_of_another_version_is_said(
     run: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "STAGES", {})
-    code, _, err = commands.named("task")(run, "dummy", "a")
+    code, _, err = commands.named("run task")(run, "dummy", "a")
     assert code == 2
     assert "use the version that began the run" in err
 
@@ -175,7 +184,8 @@ main()
         perform(engine, note, tasks(run, ["a", "b", "input", "d"]), Told(), confidential=True)
     loop = str(handed.value).partition("what to do: ")[2]
     assert (
-        loop == f"das tasks {shlex.quote(str(run))} | xargs -L 1 das task {shlex.quote(str(run))}"
+        loop
+        == f"das run tasks {shlex.quote(str(run))} | xargs -L 1 das run task {shlex.quote(str(run))}"
     )
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(root)}
     done = subprocess.run(

@@ -246,24 +246,24 @@ def test_tasks_of_a_run_from_a_shell(
     assert "--resume" in err
     assert str(given[0]) in err
     assert "--set run.seed=5" in err
-    code, said, err = commands.named("tasks")(out)
+    code, said, err = commands.named("run tasks")(out)
     assert (code, err, sorted(said.splitlines())) == (
         0,
         "",
         ["groups 01", "groups 02", "groups 72"],
     )
     for line in said.splitlines():
-        assert commands.named("task")(out, *line.split())[0] == 0
-    code, said, _ = commands.named("status")(out, "--json")
+        assert commands.named("run task")(out, *line.split())[0] == 0
+    code, said, _ = commands.named("run status")(out, "--json")
     (stage,) = json.loads(said)["stages"]
     assert (code, stage["stage"], stage["tasks"], stage["done"]) == (0, "groups", 3, 3)
-    assert commands.named("status")(out)[0] == 0
+    assert commands.named("run status")(out)[0] == 0
     code, said, err = commands.named("run")(*options, "--quiet", "--resume", "--json")
     assert code == 0, err
     assert json.loads(said)["rows"] == RunDirectory(whole).read_manifest()["rows"]
     assert released(out) == released(whole)
-    assert commands.named("tasks")(out)[:2] == (0, "")
-    assert "has ended" in commands.named("status")(out)[1]
+    assert commands.named("run tasks")(out)[:2] == (0, "")
+    assert "has ended" in commands.named("run status")(out)[1]
 
 
 def test_account_of_a_run_from_a_shell(

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -33,15 +32,16 @@ from das.model.not_private import (
 )
 from das.publications.published.reestimation import estimate_from
 from das.release.estimating import MISFITS
+from docs import reference
 from tests.altered import sealed
 from tests.marks import unmarked
 from tests.spec.test_parse import BASE, UNITS
 
 #: Commands that are about no run and no configuration, or about its tasks alone.
 OTHERS = {
-    "task",
-    "tasks",
-    "status",
+    "run task",
+    "run tasks",
+    "run status",
     "init",
     "account schema",
     "data simulate",
@@ -55,8 +55,8 @@ OTHERS = {
     "detailed plan",
     "detailed risk",
     "frontier init",
-    "frontier run",
-    "protect",
+    "frontier",
+    "frontier protect",
     *(f"register {name}" for name in ("init", "check", "sign", "void")),
 }
 #: Needs an extra, or prints no JSON, or is of the Detailed DHC, and is asked in a test of its own.
@@ -108,16 +108,6 @@ MORE = (
 )
 
 
-def commands(group: click.Group, before: str = "") -> Iterator[str]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{before}{name} ")
-        else:
-            yield before + name
-
-
 Das = Callable[..., str]
 
 
@@ -154,7 +144,8 @@ def das(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Das
 
 
 def test_each_command_is_asked_or_is_about_no_run() -> None:
-    assert set(commands(main)) == {*CALLS, *OTHERS, *ELSEWHERE}
+    names = {name.removeprefix("das ") for name, _ in reference.walk(main, "das")}
+    assert names == {*CALLS, *OTHERS, *ELSEWHERE}
 
 
 @pytest.mark.parametrize(

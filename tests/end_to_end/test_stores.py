@@ -115,13 +115,13 @@ def test_it_comes_back_verified(carried: Path, s3: S3, tmp_path: Path, commands:
 
 
 def test_status_says_what_is_carried(carried: Path, commands: Commands) -> None:
-    code, out, _ = commands.named("status")(carried)
+    code, out, _ = commands.named("run status")(carried)
     assert code == 0
     count = len(files(carried / "release"))
     assert "release/a/run" in out
     assert f": {count} objects, " in out
     assert "the seal among them" in out
-    stores = json.loads(commands.named("status")(carried, "--json")[1])["stores"]
+    stores = json.loads(commands.named("run status")(carried, "--json")[1])["stores"]
     assert [s["sealed"] for s in stores] == [False, True]
 
 

@@ -20,7 +20,7 @@ from das.files.run.staged import perform
 from das.runs import tasks as jobs
 from tests.engine.stages import note, tasks
 
-command, *words = sys.argv[1:]
+command, *words = sys.argv[2:] if sys.argv[2] in ("tasks", "task") else sys.argv[1:]
 jobs.STAGES = {{"first": note}}
 if command == "run":
     out = Path(words[words.index("--out") + 1])
@@ -44,7 +44,7 @@ SBATCH = """#!/bin/sh
 for word; do
     case $word in
         --array=*) last=${word#--array=1-}; last=${last%%%*};;
-        *das\\ task*) work=$word;;
+        *das\\ run\\ task*) work=$word;;
     esac
 done
 while [ $last -gt 0 ]; do

@@ -220,7 +220,7 @@ def test_published_records_are_compared_with_the_truth(worlds: Worlds, commands:
 
 
 def test_tables_of_a_method_are_read_back(tmp_path: Path) -> None:
-    """What `das protect` writes: withheld lines, bounds, and another order of places."""
+    """What `das frontier protect` writes: withheld lines, bounds, and another order of places."""
     tables = census_tables.table_set(("Block",))
     codes = ["4400103010011001", "4400103010011000", "4400103010021000"]
     spine = Spine.from_frame({"Block": codes}, ["US", "Block"])

@@ -472,7 +472,7 @@ def test_a_run_that_stopped_after_measuring_says_so(copied: Path, tmp_path: Path
     seal(copied, privacy_statement.read_ours(copied), "early")
     for derived in ("microdata", "tables"):
         (tmp_path / derived).rename(copied / derived)
-    said = refused(copied, "has measured, and has not ended", "--resume", "das status")
+    said = refused(copied, "has measured, and has not ended", "--resume", "das run status")
     assert "get it again" not in said
 
 

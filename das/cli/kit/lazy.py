@@ -91,15 +91,22 @@ class LateCommands(Mapping[str, click.Command]):
 
 
 class LazyGroup(click.Group):
-    """``late`` has the commands by name, and loads each when it is asked for. ``lines`` are what
-    the group's help shows of those that need not be loaded for it. Click's documentation calls this
-    pattern lazy loading of subcommands."""
+    """``late`` has the commands by name, and loads each when it is asked for. ``sections`` have, by
+    title, the lines of the group's help for commands that need not be loaded for it. Another
+    command is in the section that its attribute ``section`` names, or in the last. ``moved`` has
+    old spellings, which say the new one. Click's documentation calls this pattern lazy loading of
+    subcommands."""
 
     def __init__(
-        self, *args: Any, late: Mapping[str, click.Command], lines: Mapping[str, str], **kwargs: Any
+        self,
+        *args: Any,
+        late: Mapping[str, click.Command],
+        sections: Mapping[str, Mapping[str, str]],
+        moved: Mapping[str, str] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.late, self.lines = late, lines
+        self.late, self.sections, self.moved = late, sections, moved or {}
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _bounded(), _ended():
@@ -109,6 +116,14 @@ class LazyGroup(click.Group):
         with _bounded(), _ended():
             return super().invoke(ctx)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if new := self.moved.get(args[0]):
+            click.echo(f"das: note: `das {args[0]}` is now `das {new}`", err=True)
+            args = [*new.split(), *args[1:]]
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.late)
 
@@ -116,11 +131,55 @@ class LazyGroup(click.Group):
         return self.late.get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self._line(name)) for name in self.late])
+        lines = {title: dict(section) for title, section in self.sections.items()}
+        known = {name for section in lines.values() for name in section}
+        for name in (name for name in self.late if name not in known):
+            title, line = self._line(name)
+            lines.setdefault(title or [*lines][-1], {})[name] = line
+        _write_sections(formatter, lines)
 
-    def _line(self, name: str) -> str:
+    def _line(self, name: str) -> tuple[str, str]:
+        """The section of a command, if it names one, and its line."""
         try:
-            return self.lines.get(name) or self.late[name].get_short_help_str(_LINE)
+            command = self.late[name]
         except PluginError:
-            return f"(cannot be loaded: `das {name}` says why)"
+            return "", f"(cannot be loaded: `das {name}` says why)"
+        return getattr(command, "section", ""), command.get_short_help_str(_LINE)
+
+
+class OrSubcommand(click.Command):
+    """A command whose first argument may be the name of another one: ``das run CONFIG``, ``das run
+    status RUN``. A file of such a name is ``./status``. ``late`` has these others, and ``lines``
+    what the help shows of them."""
+
+    def __init__(
+        self, *args: Any, late: Mapping[str, click.Command], lines: Mapping[str, str], **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.late, self.lines = late, lines
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        if args and args[0] in self.late:
+            name = f"{info_name} {args[0]}"
+            return self.late[args[0]].make_context(name, args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        _write_sections(formatter, {"Commands": self.lines})
+
+
+def _write_sections(
+    formatter: click.HelpFormatter, sections: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Write lines by title and name, all in one column."""
+    width = max(len(name) for lines in sections.values() for name in lines)
+    for title, lines in sections.items():
+        with formatter.section(title):
+            formatter.write_dl([(name.ljust(width), line) for name, line in lines.items()])

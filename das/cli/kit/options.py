@@ -250,7 +250,7 @@ _ENGINE = (
         show_default=True,
         help=(
             "Where the work runs: processes of this machine, a Dask cluster, or jobs that"
-            " call `das task`."
+            " call `das run task`."
         ),
     ),
     click.option(

@@ -61,7 +61,7 @@ def choose(
             "this release has no published tables",
             where=folder,
             remedy=(
-                "the run has not ended (das status), or output.tables was false: `das estimate"
+                "the run has not ended (das run status), or output.tables was false: `das estimate"
                 " --from` with it true"
             ),
         )

@@ -16,7 +16,7 @@ from das.engine.tasks import Answer, Engine, Fault, HandedOver, Progress, Task, 
 from das.files import atomic
 from das.files.run.task_store import TaskStore, is_whole
 
-# An engine that does no tasks itself: others do them with ``das task``, and it reads the task
+# An engine that does no tasks itself: others do them with ``das run task``, and it reads the task
 # store.
 #
 # The others can be an array job of Slurm, a Job of Kubernetes, or a loop in a shell. They can run on
@@ -78,7 +78,7 @@ def handed_over(left: list[Task]) -> HandedOver:
     return HandedOver(
         f"{len(left)} tasks of the stage {left[0].stage!r} are to be done",
         where=left[0].run,
-        remedy=f"das tasks {run} | xargs -L 1 das task {run}",
+        remedy=f"das run tasks {run} | xargs -L 1 das run task {run}",
     )
 
 

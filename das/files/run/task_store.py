@@ -5,7 +5,7 @@ weights). In ``begun/``, ``answers/``, ``faults/`` and ``alarms/`` there is a fi
 partition; ``over`` appears when the run has moved on. The folder of a stage that sees the truth is
 in ``confidential/work/``, because its answers depend on the truth; otherwise it is in ``work/``.
 Every file appears whole. Anyone who has the folder can do a task, on any machine: resume,
-``das tasks`` and ``das status`` read nothing else.
+``das run tasks`` and ``das run status`` read nothing else.
 
 An answer is a function of the task. If two attempts answer differently, something is not
 deterministic: noise would have been drawn twice. This raises an alarm, which stops the run and
@@ -157,7 +157,7 @@ class TaskStore:
         raise UserError(
             f"stage {stage!r} has no partition {partition!r}",
             where=self.root,
-            remedy="das tasks shows what is left",
+            remedy="das run tasks shows what is left",
         )
 
     def is_confidential(self, stage: str) -> bool:

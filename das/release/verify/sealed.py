@@ -218,7 +218,7 @@ def _check_ended(release: Path, said: Stated, found: Mapping[str, str]) -> None:
         raise ReleaseError(
             f"the run has measured, and has not ended: {late} is not under the seal yet",
             where=release,
-            remedy="`das status RUN` shows its stages; finish it with `das run ... --resume`",
+            remedy="`das run status RUN` shows its stages; finish it with `das run ... --resume`",
         )
 
 

@@ -329,7 +329,7 @@ def test_a_head_that_does_not_wait_hands_its_tasks_over(tmp_path: Path) -> None:
         with pytest.raises(HandedOver, match="3 tasks of the stage 'dummy'") as handed:
             perform(engine, count, of, Told())
         assert handed.value.exit_code == 0
-        assert f"das tasks {tmp_path} | xargs -L 1 das task {tmp_path}" in str(handed.value)
+        assert f"das run tasks {tmp_path} | xargs -L 1 das run task {tmp_path}" in str(handed.value)
         for task in (of[2], of[0]):
             attempt(count, task)
         with pytest.raises(HandedOver, match="1 tasks"):

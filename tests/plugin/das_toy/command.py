@@ -11,7 +11,13 @@ from das.cli.kit.options import guarded
 from das_toy.specification import ToySpec
 
 
-@click.command()
+class ReadingCommand(click.Command):
+    """Its section of ``das --help``."""
+
+    section = "Read"
+
+
+@click.command(cls=ReadingCommand)
 @click.argument("config", type=click.Path(path_type=Path))
 @guarded
 def toy(config: Path) -> None:

@@ -58,7 +58,7 @@ def reconstruct(
     """Reconstruct everybody's record from a folder of published tables: CSV files with a row a
     place and columns such as P0080003. An interrupted attack continues with the same command.
 
-    FOLDER can have the tables of `das protect`, too. It can be a run or a release: its published
+    FOLDER can have the tables of `das frontier protect`, too. It can be a run or a release: its published
     records are taken at face value, and compared with the truth.
     """
     if is_release(folder):

@@ -1,7 +1,9 @@
-"""Methods of protection compared on the same records, the same tables and the same attack."""
+"""Methods of protection compared on the same records, the same tables and the same attack; and
+tables protected by one of them."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import click
 
 from das.cli.kit.console import CommandAnswer, answering, console, records_table
+from das.cli.kit.lazy import LateCommands, OrSubcommand
 from das.cli.kit.options import OUT, PATH, guarded, quiet_option, set_option
 from das.engine.choice import cores
 from das.engine.display import Live
@@ -21,27 +24,11 @@ from das.tools.protection.study.page import ABOVE, UNIQUES, FrontierMean, shown_
 from das.tools.protection.study.spec import LINKED_NAME, draft_of_linked, draft_of_table
 from das.tools.protection.truth import study_input
 from das.tools.protection.truth.frontier import run_study
-from das.tools.protection.truth.study import load_study, resolved_study
+from das.tools.protection.truth.protecting import protect_records, study_of_method
+from das.tools.protection.truth.study import METHODS, load_study, resolved_study
 
 
-class _OrStudy(click.Group):
-    """``das frontier STUDY.toml`` is ``das frontier run STUDY.toml``."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = args[0] in self.commands or args[0].startswith("-")
-        return super().resolve_command(ctx, args if known else ["run", *args])
-
-
-@click.group(cls=_OrStudy)
-def frontier() -> None:
-    """Compare methods of protection: the same records, the same tables, the same attack. `das
-    frontier STUDY.toml --out DIR` makes the study.
-    """
-
-
-@frontier.command()
+@click.command()
 @click.option(
     "--data",
     type=PATH,
@@ -113,7 +100,13 @@ def _of_table(
     ]
 
 
-@frontier.command()
+OTHERS = {
+    "init": "Write a first study for records of yours.",
+    "protect": "Protect tables by one method, without a study.",
+}
+
+
+@click.command(cls=OrSubcommand, late=LateCommands(dict.fromkeys(OTHERS, __name__)), lines=OTHERS)
 @click.argument("study", type=PATH)
 @click.option("--out", type=OUT, required=True, help="The study's folder. It is confidential.")
 @click.option("--all", "everywhere", is_flag=True, help="Attack everywhere, and not in a sample.")
@@ -130,7 +123,7 @@ def _of_table(
 )
 @quiet_option
 @answering
-def run(
+def frontier(
     study: Path,
     out: Path,
     everywhere: bool,
@@ -139,8 +132,9 @@ def run(
     workers: int | None,
     quiet: bool,
 ) -> CommandAnswer:
-    """Make a study: protect, attack, score, and write results.csv, summary.csv and frontier.html.
-    The same command continues an interrupted study."""
+    """Compare methods of protection: the same records, the same tables, the same attack. A study
+    protects, attacks, scores, and writes results.csv, summary.csv and frontier.html. The same
+    command continues an interrupted study."""
     refuse_inside_release(out)
     wanted = (*changes, 'sample.units="all"') if everywhere else changes
     resolved = load_study(study, wanted, also)
@@ -172,3 +166,46 @@ def _lines(means: Sequence[FrontierMean], use: str, level: str) -> list[dict[str
         }
         for s in shown_settings(means)
     ]
+
+
+@click.command()
+@click.argument("method", type=click.Choice(sorted(METHODS)))
+@click.option("--data", type=PATH, help="A folder of linked persons, households and units.")
+@click.option(
+    "--study", type=PATH, help="A study, for its records, tables and geography, instead of --data."
+)
+@click.option(
+    "--out", type=OUT, required=True, help="The folder of the tables. It is confidential."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PARAMETER=VALUE",
+    help="A parameter of the method, such as rate=0.05 or base=5.",
+)
+@click.option("--points", type=PATH, help="With --data: coordinates of the lowest places.")
+@click.option("--seed", type=click.IntRange(0), help="Makes the tables repeatable.")
+@quiet_option
+@guarded
+def protect(
+    method: str,
+    data: Path | None,
+    study: Path | None,
+    out: Path,
+    settings: tuple[str, ...],
+    points: Path | None,
+    seed: int | None,
+    quiet: bool,
+) -> None:
+    """Write the tables of records, protected by one METHOD: what is printed, a CSV file for each
+    level, and the bounds that anybody can know. With --data these are the 34 tables of the
+    published attack; with --study those of the study."""
+    refuse_inside_release(out)
+    resolved, value = study_of_method(method, settings, data=data, study=study, points=points)
+    key = secrets.token_bytes(32) if seed is None else seed.to_bytes(32, "big")
+    with Live(quiet) as progress:
+        written = protect_records(resolved, value, key, out, progress)
+    click.echo(f"{value.label}; proved: {value.guarantee.value}")
+    for path in written:
+        click.echo(f"written: {path}")

@@ -132,7 +132,7 @@ def _lines(
 def _protected(
     rows: Mapping[str, files.ProtectedRows], folder: Path
 ) -> tuple[ProtectedTables, PublishedColumns]:
-    """The tables that `das protect` wrote, of a table set with a name."""
+    """The tables that `das frontier protect` wrote, of a table set with a name."""
     by_width = sorted(rows, key=lambda level: len(rows[level].codes[0]))
     codes = rows[by_width[-1]].codes
     width = {level: len(rows[level].codes[0]) for level in by_width}
