@@ -120,10 +120,10 @@ def _families(
     return float(memory.max(initial=0.0)), float(work.sum()) / _FLOPS + 2e-3 * len(cells)
 
 
-def refuse_beyond(found: Sequence[Size], workers: int) -> None:
+def refuse_beyond(sizes: Sequence[Size], workers: int) -> None:
     """Raise :class:`UserError` if memory is too small, before anything is measured."""
     limit = machine()
-    largest = max(found, key=lambda s: s.memory)
+    largest = max(sizes, key=lambda s: s.memory)
     needed = largest.memory + (max(workers, 1) - 1) * max(largest.memory - _BASE, _BASE)
     if limit is not None and needed > limit:
         raise UserError(

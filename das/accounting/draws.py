@@ -92,11 +92,11 @@ class Composition:
         return Composition.differing(tuple(counts.items()))
 
     @staticmethod
-    def differing(found: DrawCounts) -> Composition:
+    def differing(draw_counts: DrawCounts) -> Composition:
         """The composition of given numbers of draws, by noise. Raises :class:`PrivacyError` for
         any noise except the discrete Gaussian.
         """
-        if other := [m for (m, _), _ in found if m != DISCRETE_GAUSSIAN]:
+        if other := [m for (m, _), _ in draw_counts if m != DISCRETE_GAUSSIAN]:
             remedy = (
                 "its epsilons add up, see das.accounting.pure"
                 if other[0].pure
@@ -107,7 +107,7 @@ class Composition:
                 where="account",
                 remedy=remedy,
             )
-        return Composition(_sorted((1 / sigma_sq, n) for (_, sigma_sq), n in found))
+        return Composition(_sorted((1 / sigma_sq, n) for (_, sigma_sq), n in draw_counts))
 
     @cached_property
     def rho(self) -> Fraction:
@@ -254,15 +254,15 @@ def dearest_of(each: Sequence[Fraction], moves: Sequence[Sequence[int]]) -> tupl
 Differing = tuple[Moves, ...]
 
 
-def count(found: Differing) -> int:
+def count(differing: Differing) -> int:
     """The number of compositions."""
-    return prod(len(part.moves) for part in found)
+    return prod(len(part.moves) for part in differing)
 
 
-def composed(found: Differing) -> Iterator[tuple[tuple[int, ...], Composition]]:
+def composed(differing: Differing) -> Iterator[tuple[tuple[int, ...], Composition]]:
     """Every composition, with the numbers of its moves."""
-    for at in product(*(range(len(part.moves)) for part in found)):
-        parts = (part.composition(part.moves[i]) for part, i in zip(found, at, strict=True))
+    for at in product(*(range(len(part.moves)) for part in differing)):
+        parts = (part.composition(part.moves[i]) for part, i in zip(differing, at, strict=True))
         yield at, reduce(Composition.__add__, parts, Composition(()))
 
 

@@ -22,11 +22,15 @@ from das.model.universe import PERSONS
 DELTAS = tuple(Fraction(1, 10**k) for k in (5, 10, 15, 20, 30))
 
 
-def cost(currency: str, found: Differing) -> Fraction:
+def cost(currency: str, differing: Differing) -> Fraction:
     """rho = sum n / (2 sigma^2), or epsilon = sum n / b, of the dearest change. Raises
     :class:`PrivacyError` for draws in another currency."""
     if other := [
-        m for part in found for path in part.paths for (m, _), _ in path if m.currency != currency
+        m
+        for part in differing
+        for path in part.paths
+        for (m, _), _ in path
+        if m.currency != currency
     ]:
         raise PrivacyError(
             f"{other[0]} noise is counted in {other[0].currency}, which does not add up to"
@@ -34,7 +38,7 @@ def cost(currency: str, found: Differing) -> Fraction:
             where="account",
             remedy="account for each mechanism by itself",
         )
-    return sum((part.cost for part in found), Fraction(0))
+    return sum((part.cost for part in differing), Fraction(0))
 
 
 def combine(parts: Iterable[Differing]) -> Differing:
@@ -57,60 +61,59 @@ def guarantees(
 
 def guarantee(
     currency: str,
-    found: Differing,
+    differing: Differing,
     deltas: Iterable[Fraction],
     universes: Sequence[str] = (PERSONS.name,),
 ) -> Zcdp | Pure:
-    """The total cost, and for zCDP the epsilon at each delta. Each of ``found`` belongs to one of
-    the ``universes``.
-    """
-    total = cost(currency, found)
+    """The total cost, and for zCDP the epsilon at each delta. Each of ``differing`` belongs to
+    one of the ``universes``."""
+    total = cost(currency, differing)
     if currency == EPSILON:
         return Pure.make(cost=total, delta="0")
-    rows = [epsilons(found, d, universes) for d in sorted(deltas, reverse=True)]
+    rows = [epsilons(differing, d, universes) for d in sorted(deltas, reverse=True)]
     return Zcdp.make(cost=total, implied_epsilon=implied(total), epsilon=rows)
 
 
 def epsilons(
-    found: Differing, delta: Fraction, universes: Sequence[str] = (PERSONS.name,)
+    differing: Differing, delta: Fraction, universes: Sequence[str] = (PERSONS.name,)
 ) -> Epsilons:
     """Epsilon at ``delta`` by every method. If a universe has several paths, also names the pair
     for which epsilon is largest.
     """
-    rho, at = cost(RHO, found), worst_epsilon(found, delta)
+    rho, at = cost(RHO, differing), worst_epsilon(differing, delta)
     return Epsilons.make(
         delta=delta,
         pld=(at.low, at.high),
         tight=tight(rho, delta),
         simple=bun_steinke(rho, delta),
-        between=_between(found, at.at, universes),
+        between=_between(differing, at.at, universes),
     )
 
 
 def _between(
-    found: Differing, at: Sequence[int], universes: Sequence[str]
+    differing: Differing, at: Sequence[int], universes: Sequence[str]
 ) -> dict[str, list[str]] | None:
     """The names of the paths of a change, by universe."""
     named = {
         universe: [tabulation.title(part.names[i]) for i in part.moves[number]]
-        for universe, part, number in zip(universes, found, at, strict=True)
+        for universe, part, number in zip(universes, differing, at, strict=True)
         if part.several
     }
     return named or None
 
 
-def exact_epsilon(found: Differing, delta: Fraction) -> tuple[float, float]:
+def exact_epsilon(differing: Differing, delta: Fraction) -> tuple[float, float]:
     """An interval that contains the exact epsilon of the worst change at ``delta``."""
-    at = worst_epsilon(found, delta)
+    at = worst_epsilon(differing, delta)
     return at.low, at.high
 
 
 @lru_cache(maxsize=1024)
-def worst_epsilon(found: Differing, delta: Fraction) -> WorstLoss:
+def worst_epsilon(differing: Differing, delta: Fraction) -> WorstLoss:
     """The worst epsilon, kept, because several steps need it for the same plan: the check of the
     specification, the statement, and its verification.
     """
-    return profile.worst_epsilon(found, delta)
+    return profile.worst_epsilon(differing, delta)
 
 
 # The one privacy loss to quote from a release that states many: for what neighbors, at what delta,

@@ -61,7 +61,7 @@ class Repricing:
 
 
 def options(
-    of: Repricing, margins: Mapping[LevelQuery, int], added: QueryCosts, coverage: float
+    repricing: Repricing, margins: Mapping[LevelQuery, int], added: QueryCosts, coverage: float
 ) -> list[Option]:
     """The plan as it is, and its alternatives, in terms of the draws for units without only
     children. In the first alternative each draw of ``margins`` is as cheap as its margin allows,
@@ -72,13 +72,13 @@ def options(
 
     Raises :class:`SpecError` for a level or query that does not exist.
     """
-    plan = of.plan
+    plan = repricing.plan
     out = [Option("now", "as the configuration has it", plan)]
-    wished = {d: margin_cost(d, plan, m, coverage) for d, m in _drawn(of, margins)}
-    more = _added(of, added)
+    wished = {d: margin_cost(d, plan, m, coverage) for d, m in _drawn(repricing, margins)}
+    more = _added(repricing, added)
     costs = _sum({(d.level, d.query): wished.get(d, d.cost) for d in plan.plain}, more)
     if margins or added:
-        changed = of.repriced(costs)
+        changed = repricing.repriced(costs)
         out.append(Option("others-unchanged", "as wished, the other draws as they are", changed))
         out.append(
             Option(
@@ -89,7 +89,7 @@ def options(
         )
     if margins:
         factor = max(cost / d.cost for d, cost in wished.items())
-        base = of.repriced(_sum({(d.level, d.query): d.cost for d in plan.plain}, more))
+        base = repricing.repriced(_sum({(d.level, d.query): d.cost for d in plan.plain}, more))
         out.append(
             Option(
                 "all-scaled",
@@ -97,10 +97,14 @@ def options(
                 base.scaled(base.cost * factor),
             )
         )
-        if of.errors(plan):
-            most = {(d.level, d.query): m for d, m in _drawn(of, margins)}
+        if repricing.errors(plan):
+            most = {(d.level, d.query): m for d, m in _drawn(repricing, margins)}
             out.append(
-                Option("estimated", "as wished after estimation", _least(of, costs, most, coverage))
+                Option(
+                    "estimated",
+                    "as wished after estimation",
+                    _least(repricing, costs, most, coverage),
+                )
             )
     return out
 
@@ -112,7 +116,7 @@ def margin_cost(draw: PlannedMeasurement, plan: Plan, most: int, coverage: float
 
 
 def _least(
-    of: Repricing, costs: QueryCosts, most: Mapping[LevelQuery, int], coverage: float
+    repricing: Repricing, costs: QueryCosts, most: Mapping[LevelQuery, int], coverage: float
 ) -> Plan:
     """A plan whose margins hold after estimation. None of its measurements can be much cheaper by
     itself. Errors fall as costs grow. So the search starts from costs at which all margins hold,
@@ -120,7 +124,7 @@ def _least(
     wide, found = NormalDist().inv_cdf((1 + coverage) / 2), dict(costs)
 
     def holds(costs: QueryCosts) -> bool:
-        errors = of.errors(of.repriced(costs))
+        errors = repricing.errors(repricing.repriced(costs))
         return all(wide * errors[p] <= m for p, m in most.items())
 
     while not holds(found):
@@ -131,7 +135,7 @@ def _least(
             middle = rounded_up((low + high) / 2)
             low, high = (low, middle) if holds(found | {place: middle}) else (middle, high)
         found[place] = high
-    return of.repriced(found)
+    return repricing.repriced(found)
 
 
 def least_cost(
@@ -181,16 +185,16 @@ def normal_cost(neighbours: Neighbours, most: int, coverage: float) -> float:
 
 
 def _drawn(
-    of: Repricing, margins: Mapping[LevelQuery, int]
+    repricing: Repricing, margins: Mapping[LevelQuery, int]
 ) -> list[tuple[PlannedMeasurement, int]]:
-    return [(_draw(of, *place), m) for place, m in margins.items()]
+    return [(_draw(repricing, *place), m) for place, m in margins.items()]
 
 
-def _draw(of: Repricing, level: str, query: str) -> PlannedMeasurement:
+def _draw(repricing: Repricing, level: str, query: str) -> PlannedMeasurement:
     """The draw of the plan that measures this query there, however it is spelt."""
-    plan = of.plan
+    plan = repricing.plan
     for d in (d for d in plan.plain if d.level == level):
-        if of.same(d.query, query):
+        if repricing.same(d.query, query):
             return d
     levels = dict.fromkeys(d.level for d in plan.measurements)
     known = (
@@ -201,11 +205,11 @@ def _draw(of: Repricing, level: str, query: str) -> PlannedMeasurement:
     raise SpecError("the plan has no such draw", where=f"{level}:{query}", remedy=known)
 
 
-def _added(of: Repricing, added: QueryCosts) -> dict[LevelQuery, Fraction]:
+def _added(repricing: Repricing, added: QueryCosts) -> dict[LevelQuery, Fraction]:
     """The costs to add, each at a level of the plan. A query that is already measured there gets
     the plan's spelling.
     """
-    out, plan = dict[LevelQuery, Fraction](), of.plan
+    out, plan = dict[LevelQuery, Fraction](), repricing.plan
     for (level, query), cost in added.items():
         where = f"{level}:{query}"
         if not plan.at(level):
@@ -216,7 +220,7 @@ def _added(of: Repricing, added: QueryCosts) -> dict[LevelQuery, Fraction]:
             )
         if cost <= 0:
             raise SpecError(f"the cost is {cost}, not positive", where=where)
-        same = (d.query for d in plan.plain if d.level == level and of.same(d.query, query))
+        same = (d.query for d in plan.plain if d.level == level and repricing.same(d.query, query))
         out = _sum(out, {(level, next(same, query)): cost})
     return out
 

@@ -243,7 +243,7 @@ def curve(
     return [(at.low, at.high) for at in (worst_epsilon(found, d, certify) for d in ds)]
 
 
-def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> WorstLoss:
+def worst_epsilon(differing: Differing, delta: Fraction, certify: bool = False) -> WorstLoss:
     """The interval of :func:`epsilon`, of the worst of several changes, and which that is. To
     ``certify`` it, each is. Where answers may differ by k in sum, one that differs by k is the worst
     if :mod:`das.accounting.peaks` proves it. If not, it gives the lower end, and rho alone
@@ -252,10 +252,14 @@ def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> W
     def exactly(composition: Composition) -> Interval:
         return _curve(composition, [delta], certify)[0]
 
-    if (rho := sum((part.rho for part in found), Fraction(0))) > MOST_RHO:
-        return WorstLoss(0.0, tight(rho, delta), (0,) * len(found))
-    at = all_of(found, exactly) if certify or rho == 0 else worst.epsilon(found, delta, exactly)
-    shifts = {shift for part in found for shift in part.shifts}
+    if (rho := sum((part.rho for part in differing), Fraction(0))) > MOST_RHO:
+        return WorstLoss(0.0, tight(rho, delta), (0,) * len(differing))
+    at = (
+        all_of(differing, exactly)
+        if certify or rho == 0
+        else worst.epsilon(differing, delta, exactly)
+    )
+    shifts = {shift for part in differing for shift in part.shifts}
     if not shifts:
         return at
     proved = all(is_worst(sigma_sq, k) for sigma_sq, k in shifts)

@@ -312,19 +312,19 @@ def _near(bands: tuple[Band, ...], last: int, most: int) -> Ints | None:
 class LineSums:
     """The values of compositions at the nodes that serve them, on a line."""
 
-    def __init__(self, c: float, of: SharedQuadrature) -> None:
-        self.c, self.of = c, of
-        t, z = float(of.period), c + 2j * pi * of.j / float(of.period)
-        kernel = np.exp(of.noise * (z * z + z - c**2 - c)) / (z * (z + 1))
-        self.kernel = np.where(of.j == 0, 1.0, 2.0) * kernel / t
-        rows, off = [], np.full(len(of.j), 64.0 + len(of.j))
-        for part, angles in zip(of.parts, of.angles, strict=True):
+    def __init__(self, c: float, quadrature: SharedQuadrature) -> None:
+        self.c, self.of = c, quadrature
+        t, z = float(quadrature.period), c + 2j * pi * quadrature.j / float(quadrature.period)
+        kernel = np.exp(quadrature.noise * (z * z + z - c**2 - c)) / (z * (z + 1))
+        self.kernel = np.where(quadrature.j == 0, 1.0, 2.0) * kernel / t
+        rows, off = [], np.full(len(quadrature.j), 64.0 + len(quadrature.j))
+        for part, angles in zip(quadrature.parts, quadrature.angles, strict=True):
             values, wrong = self._values(part, angles)
             rows.append(values)
             off += wrong
         size = np.abs(self.kernel)
-        self.error = 1.01 * exp(-of.tau) * (1 / c**2 + t / (2 * c)) / t + UNIT * fsum(
-            size * of.bound * off
+        self.error = 1.01 * exp(-quadrature.tau) * (1 / c**2 + t / (2 * c)) / t + UNIT * fsum(
+            size * quadrature.bound * off
         )
         self._thin(rows, size)
 
@@ -426,18 +426,18 @@ class WorstLoss:
 
 @one_thread()
 def epsilon(
-    found: Differing, delta: Fraction, exactly: Callable[[Composition], Interval]
+    differing: Differing, delta: Fraction, exactly: Callable[[Composition], Interval]
 ) -> WorstLoss:
     """The largest epsilon at ``delta`` over all combinations of one change of each part.
     ``exactly`` gives the interval of one composition.
     """
-    if count(found) <= FEW:
-        return all_of(found, exactly)
-    bounds, goal = _Bounds(found), log(delta.numerator) - log(delta.denominator)
+    if count(differing) <= FEW:
+        return all_of(differing, exactly)
+    bounds, goal = _Bounds(differing), log(delta.numerator) - log(delta.denominator)
     slack = 4 * UNIT * (1 + log(delta.numerator) + log(delta.denominator))
     most = no_more(bounds.rho, delta)
     start = zcdp.epsilon(float(bounds.rho), goal, bun_steinke(bounds.rho, delta))
-    best = _Solved(found, exactly)
+    best = _Solved(differing, exactly)
     best.solve(bounds.highest(Fraction(start))[1])
     if (top := best.high) >= most:
         return WorstLoss(best.low, most, best.at)
@@ -464,14 +464,14 @@ def epsilon(
 
 @one_thread()
 def log_delta(
-    found: Differing, eps: Fraction, exactly: Callable[[Composition], Interval]
+    differing: Differing, eps: Fraction, exactly: Callable[[Composition], Interval]
 ) -> WorstLoss:
     """The natural logarithm of the largest delta at ``eps``. ``exactly`` gives the interval of one
     composition.
     """
-    if count(found) <= FEW:
-        return all_of(found, exactly)
-    bounds, best = _Bounds(found), _Solved(found, exactly)
+    if count(differing) <= FEW:
+        return all_of(differing, exactly)
+    bounds, best = _Bounds(differing), _Solved(differing, exactly)
     best.solve(bounds.highest(eps)[1])
     for _ in range(SOLVED):
         high, at = bounds.highest(eps, best.done)
@@ -481,10 +481,10 @@ def log_delta(
     return WorstLoss(best.low, max(best.high, bounds.highest(eps, best.done)[0]), best.at)
 
 
-def all_of(found: Differing, exactly: Callable[[Composition], Interval]) -> WorstLoss:
+def all_of(differing: Differing, exactly: Callable[[Composition], Interval]) -> WorstLoss:
     """The largest value, with every composition composed exactly."""
-    best, known = _Solved(found, exactly), {}
-    for at, composition in composed(found):
+    best, known = _Solved(differing, exactly), {}
+    for at, composition in composed(differing):
         if composition not in known:
             known[composition] = exactly(composition)
             best.take(at, known[composition])
@@ -494,8 +494,8 @@ def all_of(found: Differing, exactly: Callable[[Composition], Interval]) -> Wors
 class _Solved:
     """The compositions that were composed exactly, and the largest of them."""
 
-    def __init__(self, found: Differing, exactly: Callable[[Composition], Interval]) -> None:
-        self._found, self._exactly = found, exactly
+    def __init__(self, differing: Differing, exactly: Callable[[Composition], Interval]) -> None:
+        self._found, self._exactly = differing, exactly
         self.done: list[At] = []
         self.low, self.high = -inf, -inf
         self.at: At = ()
@@ -511,8 +511,8 @@ class _Solved:
         self.low, self.high = max(self.low, low), max(self.high, high)
 
 
-def _composition(found: Differing, at: At) -> Composition:
-    parts = (part.composition(part.moves[i]) for part, i in zip(found, at, strict=True))
+def _composition(differing: Differing, at: At) -> Composition:
+    parts = (part.composition(part.moves[i]) for part, i in zip(differing, at, strict=True))
     return sum(parts, Composition(()))
 
 
@@ -528,18 +528,20 @@ class _SharedParts:
 
 
 @lru_cache(maxsize=16)
-def _parts(found: Differing) -> _SharedParts:
-    draws = [PathDraws.from_moves(part) for part in found]
+def _parts(differing: Differing) -> _SharedParts:
+    draws = [PathDraws.from_moves(part) for part in differing]
     rho = sum((part.rho for part in draws), Fraction(0))
-    return _SharedParts(draws, rho, _composition(found, tuple(part.dearest for part in draws)), {})
+    return _SharedParts(
+        draws, rho, _composition(differing, tuple(part.dearest for part in draws)), {}
+    )
 
 
 class _Bounds:
     """Upper bounds on delta for all compositions: for those with a fine path, and for the
     others. They serve one question."""
 
-    def __init__(self, found: Differing) -> None:
-        self._parts = _parts(found)
+    def __init__(self, differing: Differing) -> None:
+        self._parts = _parts(differing)
         self.rho = self._parts.rho
         self._lines: list[_Line] = []
 

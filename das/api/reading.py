@@ -202,10 +202,10 @@ def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFram
 
 
 def _of_tables(
-    of: ReplicateSource, parts: Iterable[tuple[Table, str, Codes, Mapping[str, Any]]]
+    source: ReplicateSource, parts: Iterable[tuple[Table, str, Codes, Mapping[str, Any]]]
 ) -> pd.DataFrame:
     """Columns of tables and levels, one under the other."""
-    each = (frames.of_table(of.spine, of.private, *part) for part in parts)
+    each = (frames.of_table(source.spine, source.private, *part) for part in parts)
     return pd.concat(each, ignore_index=True)
 
 

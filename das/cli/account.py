@@ -120,10 +120,10 @@ def _private(sources: Sequence[PrivacySource]) -> Private:
 # --------------------------------------------------------------------------------------------
 
 
-def _print(found: JointAccount, private: Private) -> None:
+def _print(account: JointAccount, private: Private) -> None:
     warn(private)
     screen = console()
-    delta = found.relations[0].cases[0].epsilon.delta
+    delta = account.relations[0].cases[0].epsilon.delta
     summary = Table(
         title=f"What one person, or one household, loses in all sources together (delta ="
         f" {decimal(delta)}{'' if private else f'; {WITHOUT}'})",
@@ -132,23 +132,23 @@ def _print(found: JointAccount, private: Private) -> None:
     summary.add_column("between populations that differ by")
     for name in ("rho", "epsilon", "from rho alone"):
         summary.add_column(name, justify="right")
-    for relation in found.relations:
+    for relation in account.relations:
         for case in relation.cases:
             e = case.epsilon
             words = f"{relation.title}{_which(case, relation)}"
             summary.add_row(words, _rho(case.rho), _short(e), bound(e.tight))
     screen.print(summary)
-    for relation in found.relations:
+    for relation in account.relations:
         screen.print(f"\n{relation.title}. {relation.says}", highlight=False)
         screen.print(_table(relation))
         for case in relation.cases:
             screen.print(_line(case, relation), highlight=False)
     screen.print("\nAssumed:", highlight=False)
-    for line in found.assumptions:
+    for line in account.assumptions:
         screen.print(f"  * {line}", highlight=False)
     screen.print(
         "A sum over the sources of one record added or removed in each is rho ="
-        f" {_rho(found.naive)}. It leaves out that one person changes several records.",
+        f" {_rho(account.naive)}. It leaves out that one person changes several records.",
         highlight=False,
     )
 
@@ -216,7 +216,7 @@ def _rho(value: Fraction) -> str:
     return f"{ceil(value * 10**6) / 10**6:.6f}"
 
 
-def checked(found: Wording, recounted: str, recomputed: bool, signer: str | None) -> str:
+def checked(wording: Wording, recounted: str, recomputed: bool, signer: str | None) -> str:
     """What verification has shown of a release, and what it has not."""
     again = "; all that was estimated, from the measurements" if recomputed else ""
     lines = [
@@ -227,8 +227,8 @@ def checked(found: Wording, recounted: str, recomputed: bool, signer: str | None
         ),
         "  compared with their digests: all other files; there are no others",
     ]
-    if left := list(dict.fromkeys(found.left)):
-        software = ", ".join(f"{k} {v}" for k, v in found.said.software.items())
+    if left := list(dict.fromkeys(wording.left)):
+        software = ", ".join(f"{k} {v}" for k, v in wording.said.software.items())
         lines.append(
             f"  NOT CHECKED, because another version may have written them ({software}):"
             f" {', '.join(left)}"

@@ -160,23 +160,23 @@ def _of_phsafe(folder: Path, name: str) -> tuple[str, Sequence[str]]:
     )
 
 
-def _said(found: Guess, out: Path, without: Sequence[str], *, listed: bool) -> list[str]:
-    places = " > ".join(c.name for c in found.geography)
+def _said(guess: Guess, out: Path, without: Sequence[str], *, listed: bool) -> list[str]:
+    places = " > ".join(c.name for c in guess.geography)
     lines = [
         f"  places      {places}"
-        + (" (codes put together: they repeat)" if found.within_parent else ""),
-        f"  attributes  {', '.join(c.name for c in found.attributes)}",
+        + (" (codes put together: they repeat)" if guess.within_parent else ""),
+        f"  attributes  {', '.join(c.name for c in guess.attributes)}",
     ]
-    if found.areas:
-        lines.append(f"  areas       {', '.join(c.name for c in found.areas)}")
-    if found.names:
+    if guess.areas:
+        lines.append(f"  areas       {', '.join(c.name for c in guess.areas)}")
+    if guess.names:
         lines.append(
             "  names      "
-            f" {', '.join(f'{c.name} (of {level})' for level, c in found.names.items())}"
+            f" {', '.join(f'{c.name} (of {level})' for level, c in guess.names.items())}"
         )
-    if found.count is not None:
-        lines.append(f"  count       {found.count.name}")
-    lines += [f"  not used    {name}: {why}" for name, why in found.left.items()]
+    if guess.count is not None:
+        lines.append(f"  count       {guess.count.name}")
+    lines += [f"  not used    {name}: {why}" for name, why in guess.left.items()]
     if without:
         lines.append(
             f"  left out    levels that fewer than {RARE} rows have, of {', '.join(without)}: add"

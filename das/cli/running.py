@@ -248,13 +248,13 @@ def _show_next(spec: Specification, outcome: Outcome) -> None:
         )
 
 
-def _not_met(found: Sequence[dict[str, Any]], settled: Mapping[str, str]) -> str:
+def _not_met(unmet: Sequence[dict[str, Any]], settled: Mapping[str, str]) -> str:
     """Which queries are published worse than they were measured, why, and what avoids it."""
-    if not found:
+    if not unmet:
         return "nothing: noise explains how far published counts are from measured ones"
-    first = found[0]
-    named = ", ".join(f"{m['query']} of {m['universe']} at {m['level']}" for m in found[:3])
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    first = unmet[0]
+    named = ", ".join(f"{m['query']} of {m['universe']} at {m['level']}" for m in unmet[:3])
+    more = f" and {len(unmet) - 3} more" if len(unmet) > 3 else ""
     above = settled.get(first["level"])
     return (
         f"published worse than measured: {named}{more}. Why"

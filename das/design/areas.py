@@ -55,18 +55,18 @@ class Scatter:
         a, b = np.searchsorted(self.source, [sources.start, sources.stop])
         return Scatter(self.source[a:b], self.target[a:b], self.times[a:b])
 
-    def add(self, out: Array, of: Array) -> None:
-        """``out[target] += times * of[source]``, ``(contrasts, entries)`` both."""
+    def add(self, out: Array, values: Array) -> None:
+        """``out[target] += times * values[source]``, ``(contrasts, entries)`` both."""
         for m in range(len(out)):
             out[m] += np.bincount(
-                self.target, weights=self.times * of[m, self.source], minlength=out.shape[1]
+                self.target, weights=self.times * values[m, self.source], minlength=out.shape[1]
             )
 
-    def back(self, out: Array, of: Array) -> None:
-        """The adjoint: ``out[source] += times * of[target]``."""
+    def back(self, out: Array, values: Array) -> None:
+        """The adjoint: ``out[source] += times * values[target]``."""
         for m in range(len(out)):
             out[m] += np.bincount(
-                self.source, weights=self.times * of[m, self.target], minlength=out.shape[1]
+                self.source, weights=self.times * values[m, self.target], minlength=out.shape[1]
             )
 
 

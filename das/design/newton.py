@@ -89,15 +89,15 @@ class _Point:
     penalty: float = 0.0
 
     @staticmethod
-    def near_allocation(problem: Problem, found: CertifiedAllocation) -> _Point:
-        part = float(np.clip(found.missing, _LEAST, _MOST))
-        total = max(float((found.rho - problem.kept).sum()), _LEAST * problem.room)
+    def near_allocation(problem: Problem, allocation: CertifiedAllocation) -> _Point:
+        part = float(np.clip(allocation.missing, _LEAST, _MOST))
+        total = max(float((allocation.rho - problem.kept).sum()), _LEAST * problem.room)
         free = ~problem.held
-        x = np.maximum((found.rho - problem.kept)[free], 0.0)
+        x = np.maximum((allocation.rho - problem.kept)[free], 0.0)
         x = (1 - part) * x + part * total / free.sum()
         if problem.least:
             x *= 1 + part
-        some = np.flatnonzero(problem.limited & (found.variances > 0))
+        some = np.flatnonzero(problem.limited & (allocation.variances > 0))
         many = len(some) + (0 if problem.loss is None else len(problem.loss.room))
         point = _Point(problem, some, x, x, np.ones(many), np.ones(many), 0.0)
         point.barrier = part / point.terms
@@ -106,10 +106,10 @@ class _Point:
         scale = (
             total / problem.room
             if problem.least
-            else 1 / max(1 - float(found.price[some].sum()), part)
+            else 1 / max(1 - float(allocation.price[some].sum()), part)
         )
         point.z = point.barrier / x
-        point.dual[: len(some)] = np.maximum(found.price - problem.weight, 0.0)[some] * scale
+        point.dual[: len(some)] = np.maximum(allocation.price - problem.weight, 0.0)[some] * scale
         return point._centred()
 
     @property

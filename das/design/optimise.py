@@ -67,55 +67,55 @@ def optimise(
     return _priced(problem, replace(best, variances=problem.variances(best.rho)))
 
 
-def _priced(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocation:
+def _priced(problem: Problem, allocation: CertifiedAllocation) -> CertifiedAllocation:
     """Where some of the allocation is kept, prices are shares of the free part: the kept part buys
     precision without being shared out.
     """
-    measurements, some = problem.model.measurements, np.flatnonzero(found.price > 0)
+    measurements, some = problem.model.measurements, np.flatnonzero(allocation.price > 0)
     if not problem.kept.any() or not len(some):
-        return found
-    one = np.eye(len(found.price))[some]
-    _, rows = problem.model.gradients(measurements.precision(found.rho), one, lambda: None)
-    worth = found.price[some] * np.maximum(
-        rows @ measurements.slope(found.rho) @ (found.rho - problem.kept), 0.0
+        return allocation
+    one = np.eye(len(allocation.price))[some]
+    _, rows = problem.model.gradients(measurements.precision(allocation.rho), one, lambda: None)
+    worth = allocation.price[some] * np.maximum(
+        rows @ measurements.slope(allocation.rho) @ (allocation.rho - problem.kept), 0.0
     )
     if not worth.any():
-        return found
-    price = np.zeros_like(found.price)
+        return allocation
+    price = np.zeros_like(allocation.price)
     price[some] = worth / worth.sum()
-    return replace(found, price=price)
+    return replace(allocation, price=price)
 
 
-def _scaled(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocation:
+def _scaled(problem: Problem, allocation: CertifiedAllocation) -> CertifiedAllocation:
     """For the least total: just as much more as the limits need."""
     for i in range(20):
-        if found.over <= 1e-9:
+        if allocation.over <= 1e-9:
             break
-        rho = problem.kept + (found.rho - problem.kept) * enlarged(found.over, i)
+        rho = problem.kept + (allocation.rho - problem.kept) * enlarged(allocation.over, i)
         f = problem.variances(rho)
-        found = replace(
-            found,
+        allocation = replace(
+            allocation,
             rho=rho,
             variances=f,
             value=float(rho.sum()),
             over=max(float(problem.over(f).max()), 0.0),
         )
-    return found
+    return allocation
 
 
-def _between(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocation:
+def _between(problem: Problem, allocation: CertifiedAllocation) -> CertifiedAllocation:
     """For a given total, where the result exceeds limits that the start meets: a point between the
     two, as near to the result as the limits allow. Logs of variances are convex, so a part of the
     way brings at least that part of the gain."""
 
     def part_of_the_way(part: float) -> CertifiedAllocation:
-        rho = problem.start + part * (found.rho - problem.start)
+        rho = problem.start + part * (allocation.rho - problem.start)
         f = problem.variances(rho)
         over = problem.exceeded(rho, f)
-        return replace(found, rho=rho, variances=f, value=problem.value(rho, f), over=over)
+        return replace(allocation, rho=rho, variances=f, value=problem.value(rho, f), over=over)
 
-    if found.over <= MET or part_of_the_way(0.0).over > MET:
-        return found
+    if allocation.over <= MET or part_of_the_way(0.0).over > MET:
+        return allocation
     low, high = 0.0, 1.0
     for _ in range(12):
         part = (low + high) / 2

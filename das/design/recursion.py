@@ -109,9 +109,9 @@ class TreePasses:
             g.view(m)[:] = g.view(k) - g.view(k) @ v_g @ g.view(k)
         return m, v
 
-    def of_kinds(self, found: Pass) -> Array:
+    def of_kinds(self, tree_pass: Pass) -> Array:
         """V of each kind, summed over its units, flat."""
-        c, m = self._on_edges(found.leaf), found.m[:, self.tree.edge_into]
+        c, m = self._on_edges(tree_pass.leaf), tree_pass.m[:, self.tree.edge_into]
         out = np.empty_like(c)
         for g, edges, at in self._edge_views():
             shape = (len(c), edges.stop - edges.start, g.size, g.size)
@@ -139,37 +139,41 @@ class TreePasses:
     # ---------------------------------------------------------------------------------------
 
     def back(
-        self, found: Pass, bar: tuple[Array, Array, Array], bar_kinds: Array, bar_leaf: Array
+        self, tree_pass: Pass, bar: tuple[Array, Array, Array], bar_kinds: Array, bar_leaf: Array
     ) -> tuple[Array, Array]:
         """The derivatives by the precisions of inner nodes and of kinds. ``bar``: those by V, C and
         K of inner nodes, which are used up; ``bar_kinds``: by V of each unit of a kind;
         ``bar_leaf``: by C of kinds."""
         tree, (bar_v, bar_c, bar_k) = self.tree, bar
         bar_m = np.zeros_like(bar_v)
-        edges_c = self._leaves_up(found, bar_kinds, bar_m)
+        edges_c = self._leaves_up(tree_pass, bar_kinds, bar_m)
         for g in reversed(tree.inner.groups):
-            self._up(found, g, bar_v, bar_m, bar_c, bar_k)
+            self._up(tree_pass, g, bar_v, bar_m, bar_c, bar_k)
         bar_j = np.empty_like(bar_v)
         for g in tree.inner.groups:
             if g.depth:
                 g.view(bar_c)[:] += self._gathered(bar_m, g)  # now that of S
-            c, k = g.view(found.c), g.view(found.k)
+            c, k = g.view(tree_pass.c), g.view(tree_pass.k)
             one = -c @ g.view(bar_c) @ c
             g.view(bar_j)[:] = one
             g.view(bar_m)[:] = -k @ (g.view(bar_k) + one) @ k
         kinds = bar_leaf + self._to_kinds((edges_c + bar_m[:, tree.edge_into]) * tree.counts)
         leaves = np.empty_like(kinds)
         for g in tree.leaves.groups:
-            c = g.view(found.leaf)
+            c = g.view(tree_pass.leaf)
             g.view(leaves)[:] = -c @ g.view(kinds) @ c
         return bar_j, leaves
 
-    def _leaves_up(self, found: Pass, of_kinds: Array, bar_m: Array) -> Array:
+    def _leaves_up(self, tree_pass: Pass, of_kinds: Array, bar_m: Array) -> Array:
         """Add the leaves' part to the derivatives by M. Return the derivative by C of a unit of
         each edge, from its V.
         """
         tree = self.tree
-        c, v, m = self._on_edges(found.leaf), self._on_edges(of_kinds), found.m[:, tree.edge_into]
+        c, v, m = (
+            self._on_edges(tree_pass.leaf),
+            self._on_edges(of_kinds),
+            tree_pass.m[:, tree.edge_into],
+        )
         out, up = np.empty_like(c), np.empty_like(c)
         for g, edges, at in self._edge_views():
             shape = (len(c), edges.stop - edges.start, g.size, g.size)
@@ -181,10 +185,10 @@ class TreePasses:
         return out
 
     def _up(
-        self, found: Pass, g: Stack, bar_v: Array, bar_m: Array, bar_c: Array, bar_k: Array
+        self, tree_pass: Pass, g: Stack, bar_v: Array, bar_m: Array, bar_c: Array, bar_k: Array
     ) -> None:
         """One group, whose children are done: to those of V, then of C and of its parents' M."""
-        k, v, c, m = g.view(found.k), g.view(found.v), g.view(found.c), g.view(bar_m)
+        k, v, c, m = g.view(tree_pass.k), g.view(tree_pass.v), g.view(tree_pass.c), g.view(bar_m)
         g.view(bar_v)[:] -= k @ m @ k
         cross = m @ k @ v
         g.view(bar_k)[:] += m - cross - np.swapaxes(cross, -1, -2)
@@ -192,7 +196,7 @@ class TreePasses:
         if not g.depth:
             g.view(bar_c)[:] += one
             return
-        turned = one @ c @ self._gathered(found.m, g)
+        turned = one @ c @ self._gathered(tree_pass.m, g)
         g.view(bar_c)[:] += one - turned - np.swapaxes(turned, -1, -2)
         self._add(bar_m, self._into(g), -(c @ one @ c).reshape(len(c), -1))
 
@@ -403,21 +407,22 @@ class Recursion:
         assert f is not None
         return f, rows
 
-    def _slopes(self, found: Pass) -> dict[str, Slopes]:
+    def _slopes(self, tree_pass: Pass) -> dict[str, Slopes]:
         return {
-            kind: areas.slopes(found.leaf, found.c, found.k) for kind, areas in self.areas.items()
+            kind: areas.slopes(tree_pass.leaf, tree_pass.c, tree_pass.k)
+            for kind, areas in self.areas.items()
         }
 
-    def _sums(self, found: Pass, slopes: Mapping[str, Slopes]) -> tuple[Array, Array]:
+    def _sums(self, tree_pass: Pass, slopes: Mapping[str, Slopes]) -> tuple[Array, Array]:
         """The sum whose mean each estimand is; and the sizes of its terms."""
         tree, scale = self.tree, self.coordinates.multiplicity
-        kinds = self._passes.of_kinds(found)
+        kinds = self._passes.of_kinds(tree_pass)
         by_level, most = (
             self._by((tree.inner.levels, tree.leaves.levels), both, scale, self._of_levels)
-            for both in ((found.v, kinds), (np.abs(found.v), np.abs(kinds)))
+            for both in ((tree_pass.v, kinds), (np.abs(tree_pass.v), np.abs(kinds)))
         )
         by_area = {
-            kind: areas.variances(slopes[kind], found.c, scale)
+            kind: areas.variances(slopes[kind], tree_pass.c, scale)
             for kind, areas in self.areas.items()
         }
         out = np.empty((2, len(self.estimands)))
@@ -463,7 +468,7 @@ class Recursion:
         return np.array([-worth[k, self.queries.index(q)] for k, q in self.measurements.members])
 
     def _adjoint(
-        self, found: Pass, slopes: Mapping[str, Slopes], each: Array
+        self, tree_pass: Pass, slopes: Mapping[str, Slopes], each: Array
     ) -> tuple[Array, Array]:
         """The derivatives by the precisions of inner nodes and of kinds of ``each`` times the sums
         that estimands are means of.
@@ -474,5 +479,7 @@ class Recursion:
         bar_c, bar_k, bar_leaf = (np.zeros_like(x) for x in (bar_v, bar_v, of_kinds))
         for kind, areas in self.areas.items():
             weight = self._area_weights(kind, areas.cut.areas, each)
-            areas.adjoint(slopes[kind], weight, scale, found.c, found.k, (bar_c, bar_k, bar_leaf))
-        return self._passes.back(found, (bar_v, bar_c, bar_k), of_kinds, bar_leaf)
+            areas.adjoint(
+                slopes[kind], weight, scale, tree_pass.c, tree_pass.k, (bar_c, bar_k, bar_leaf)
+            )
+        return self._passes.back(tree_pass, (bar_v, bar_c, bar_k), of_kinds, bar_leaf)

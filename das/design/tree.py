@@ -243,23 +243,23 @@ def _upward(tiers: Tiers, unit: Ints, coordinate: Ints, size: int) -> list[Ints]
 
 
 def _laid_out(
-    found: _Growing,
+    growing: _Growing,
     keys: Sequence[Ints],
     size: int,
     node: Sequence[Ints],
     units: Mapping[str, int],
     room: float,
 ) -> Tree:
-    coordinates = _coordinates(found, keys, size, node)
-    inner, first, leaf, kind = _sorted(found, coordinates)
-    number = np.full(len(found.parent), -1, dtype=np.int64)
+    coordinates = _coordinates(growing, keys, size, node)
+    inner, first, leaf, kind = _sorted(growing, coordinates)
+    number = np.full(len(growing.parent), -1, dtype=np.int64)
     number[inner] = np.arange(len(inner))
-    pair, count = np.unique(kind * len(inner) + number[found.parent[leaf]], return_counts=True)
+    pair, count = np.unique(kind * len(inner) + number[growing.parent[leaf]], return_counts=True)
     edge_kind, home = np.divmod(pair, len(inner))
     _check_room([coordinates[n] for n in inner], [coordinates[first[k]] for k in edge_kind], room)
-    upper = _layout(found, inner, coordinates)
-    lower = _layout(found, first, coordinates, leaves=True)
-    into = [_embedded(upper, number[found.parent[n]], coordinates[n]) for n in inner[1:]]
+    upper = _layout(growing, inner, coordinates)
+    lower = _layout(growing, first, coordinates, leaves=True)
+    into = [_embedded(upper, number[growing.parent[n]], coordinates[n]) for n in inner[1:]]
     edge_into = [
         _embedded(upper, h, coordinates[first[k]]) for k, h in zip(edge_kind, home, strict=True)
     ]
@@ -269,7 +269,7 @@ def _laid_out(
     return Tree(
         upper,
         lower,
-        number[found.parent[inner]],
+        number[growing.parent[inner]],
         np.concatenate([root, *into]),
         edge_kind,
         home,
@@ -281,7 +281,7 @@ def _laid_out(
 
 
 def _coordinates(
-    found: _Growing, keys: Sequence[Ints], size: int, node: Sequence[Ints]
+    growing: _Growing, keys: Sequence[Ints], size: int, node: Sequence[Ints]
 ) -> list[Ints]:
     """The coordinates of each node."""
     has = [
@@ -290,15 +290,15 @@ def _coordinates(
     ]
     return [
         has[t][1][has[t][0][u] : has[t][0][u + 1]]
-        for t, u in zip(found.tier, found.unit, strict=True)
+        for t, u in zip(growing.tier, growing.unit, strict=True)
     ]
 
 
-def _sorted(found: _Growing, coordinates: Sequence[Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+def _sorted(growing: _Growing, coordinates: Sequence[Ints]) -> tuple[Ints, Ints, Ints, Ints]:
     """The inner nodes, by depth and then by size; the first leaf of each kind, by size; the leaves,
     and the kind of each.
     """
-    children = np.bincount(found.parent[1:], minlength=len(found.parent))
+    children = np.bincount(growing.parent[1:], minlength=len(growing.parent))
     if not children[:1].any():
         raise InputError(
             "the tree is one unit, or none",
@@ -307,10 +307,10 @@ def _sorted(found: _Growing, coordinates: Sequence[Ints]) -> tuple[Ints, Ints, I
         )
     length = np.array([len(c) for c in coordinates])
     inner, leaf = np.flatnonzero(children > 0), np.flatnonzero(children == 0)
-    first, kind = _kinds(found, coordinates, leaf)
+    first, kind = _kinds(growing, coordinates, leaf)
     order = np.argsort(length[first], kind="stable")
     kind = np.argsort(order, kind="stable")[kind]
-    return inner[np.lexsort((length[inner], found.depth[inner]))], first[order], leaf, kind
+    return inner[np.lexsort((length[inner], growing.depth[inner]))], first[order], leaf, kind
 
 
 def _check_room(inner: Sequence[Ints], edges: Sequence[Ints], room: float) -> None:
@@ -329,7 +329,7 @@ def _check_room(inner: Sequence[Ints], edges: Sequence[Ints], room: float) -> No
         )
 
 
-def _kinds(found: _Growing, coordinates: Sequence[Ints], leaf: Ints) -> tuple[Ints, Ints]:
+def _kinds(growing: _Growing, coordinates: Sequence[Ints], leaf: Ints) -> tuple[Ints, Ints]:
     """The first leaf of each kind of equal leaves, and the kind of each leaf."""
     seen: dict[tuple[bytes, ...], int] = {}
     first: list[int] = []
@@ -337,9 +337,9 @@ def _kinds(found: _Growing, coordinates: Sequence[Ints], leaf: Ints) -> tuple[In
     for i, n in enumerate(leaf):
         is_ = (
             coordinates[n].tobytes(),
-            found.classes[n].tobytes(),
-            found.levels[n].tobytes(),
-            found.known[n].tobytes(),
+            growing.classes[n].tobytes(),
+            growing.levels[n].tobytes(),
+            growing.known[n].tobytes(),
         )
         kind[i] = seen.setdefault(is_, len(seen))
         if kind[i] == len(first):
@@ -348,10 +348,10 @@ def _kinds(found: _Growing, coordinates: Sequence[Ints], leaf: Ints) -> tuple[In
 
 
 def _layout(
-    found: _Growing, some: Ints, coordinates: Sequence[Ints], leaves: bool = False
+    growing: _Growing, some: Ints, coordinates: Sequence[Ints], leaves: bool = False
 ) -> Placement:
     length = np.array([len(coordinates[n]) for n in some], dtype=np.int64)
-    depth = np.zeros(len(some), dtype=np.int64) if leaves else found.depth[some]
+    depth = np.zeros(len(some), dtype=np.int64) if leaves else growing.depth[some]
     cuts = np.flatnonzero(np.diff(depth) | np.diff(length)) + 1
     start = np.concatenate([[0], np.cumsum(length**2)])
     groups = tuple(
@@ -361,9 +361,9 @@ def _layout(
     return Placement(
         np.concatenate([[0], np.cumsum(length)]),
         np.concatenate([coordinates[n] for n in some]),
-        found.levels[some],
-        found.classes[some],
-        found.known[some],
+        growing.levels[some],
+        growing.classes[some],
+        growing.known[some],
         groups,
     )
 

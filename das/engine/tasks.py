@@ -164,11 +164,11 @@ def outcome(work: Work, task: Task, confidential: bool = False) -> Answer | Faul
         return fault.bare(task) if confidential else fault
 
 
-def answer_of(task: Task, found: Answer | Fault) -> Answer:
+def answer_of(task: Task, answer: Answer | Fault) -> Answer:
     """The answer, or the error raised."""
-    if isinstance(found, Fault):
-        raise found.error(task)
-    return found
+    if isinstance(answer, Fault):
+        raise answer.error(task)
+    return answer
 
 
 def largest_first(tasks: Iterable[Task]) -> list[Task]:

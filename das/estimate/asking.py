@@ -113,17 +113,17 @@ class UpwardJob(Frozen):
         return {}, known_below(upward, spine, self.level)
 
 
-def to_message(found: RefinedEstimates) -> tuple[Mapping[str, Any], Arrays]:
+def to_message(estimates: RefinedEstimates) -> tuple[Mapping[str, Any], Arrays]:
     """Words and arrays; :func:`of_message` is the inverse."""
-    arrays = {f"kind:{k}": a for k, a in found.by_kind.to_arrays().items()}
-    for number, h in enumerate(found.counts.values()):
+    arrays = {f"kind:{k}": a for k, a in estimates.by_kind.to_arrays().items()}
+    for number, h in enumerate(estimates.counts.values()):
         arrays |= {f"{number}:{k}": a for k, a in h.to_arrays().items()}
-    prior = found.prior
+    prior = estimates.prior
     if prior is not None:
         arrays |= {f"prior:{k}": a for k, a in prior.to_arrays().items()}
-    certificates = {level: asdict(c) for level, c in found.certificates.items()}
+    certificates = {level: asdict(c) for level, c in estimates.certificates.items()}
     return {
-        "levels": list(found.counts),
+        "levels": list(estimates.counts),
         "certificates": certificates,
         "prior": prior and prior.level,
     }, arrays

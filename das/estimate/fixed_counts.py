@@ -160,8 +160,8 @@ def _kinds(asked: Query, axis: int, able: Mask) -> tuple[Mask, Ints]:
     return np.concatenate(found), of_unit
 
 
-def _numbered(found: Mask, kinds: Mask) -> Ints:
+def _numbered(partial: Mask, kinds: Mask) -> Ints:
     """The numbers that kinds of a part have in the whole, ``(kinds of the part,)``: no two of the
     whole are the same, for each is within one class."""
     numbers = {kind.tobytes(): number for number, kind in enumerate(kinds)}
-    return np.array([numbers[kind.tobytes()] for kind in found], dtype=np.int64)
+    return np.array([numbers[kind.tobytes()] for kind in partial], dtype=np.int64)

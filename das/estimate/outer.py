@@ -378,13 +378,13 @@ class OuterStep(Frozen):
             pull = np.maximum(pull, shared.weight(self.prior, self.number, int(home)))
         return made.equations(shared, pull, looks=self.looks)
 
-    def _answers(self, query: str, start: int, able: Mask, answer: Ints, of: Ints) -> Floats:
+    def _answers(self, query: str, start: int, able: Mask, answer: Ints, index: Ints) -> Floats:
         """The noisy answers of the children from ``start`` on, ``(children, answers)``. Variable i
-        is in the answer ``of[i]`` of ``answer``. Only answers with a variable that a child is
+        is in the answer ``index[i]`` of ``answer``. Only answers with a variable that a child is
         ``able`` to have are requested; the others are 0."""
         asked = np.zeros((len(able), len(answer)), dtype=bool)
         child, at = np.nonzero(able)
-        asked[child, of[at]] = True
+        asked[child, index[at]] = True
         child, at = np.nonzero(asked)
         value = np.zeros(asked.shape)
         value[child, at] = self.source.answers(self.level, query, start + child, answer[at])
@@ -417,7 +417,7 @@ class FromSubtrees(Frozen):
         """The units that lie in a subtree, in its order."""
         return np.flatnonzero(self.home == subtree)
 
-    def below(self, level: str, of: OfSubtree) -> FromBelow:
+    def below(self, level: str, upward: OfSubtree) -> FromBelow:
         """The same, with answers for only children; ``level`` is that of their parents."""
 
         def answers(query: str, units: Ints, cells: Ints) -> NDArray[Any]:
@@ -425,7 +425,7 @@ class FromSubtrees(Frozen):
             for subtree in np.unique(home).tolist():
                 here = home == subtree
                 own = np.searchsorted(self.members(subtree), units[here])
-                out[here] = of(subtree).answers_of_only(level, query, own, cells[here])
+                out[here] = upward(subtree).answers_of_only(level, query, own, cells[here])
             return out
 
         return FromBelow(self.only, self.variance, self.sums, answers)
@@ -457,13 +457,13 @@ class OuterProblem(Frozen):
         source: SparseSource,
         pool: Executor | None = None,
         progress: Progress | None = None,
-        of: OfSubtree | None = None,
+        subtrees: OfSubtree | None = None,
     ) -> RefinedEstimates:
         """Raises as :func:`refined` does. A subtree requests again what the upper tree was told of
         it, so that its own source has recorded that, too."""
         told = None
-        if self.from_subtrees is not None and of is not None:
-            told = self.from_subtrees.below(self.spine.levels[-1], of)
+        if self.from_subtrees is not None and subtrees is not None:
+            told = self.from_subtrees.below(self.spine.levels[-1], subtrees)
         upward = Upward(source, self.spine, self.most, told)
         if self.above is not None:
             known_below(upward, self.spine, self.above[0])

@@ -131,15 +131,15 @@ class EquationsInMaking:
         self.index, self.weights, self.answers = list[Ints](), list[Floats](), list[Floats]()
         self.rhs, self.own, self.precision = (np.zeros(self.able.shape) for _ in range(3))
 
-    def add(self, of: Ints, weight: Floats, answers: Floats) -> None:
-        """A query: the answer ``of`` each variable, or -1, and the weight of each child.
-        ``answers``: what was measured, ``(children, answers)``, or 0."""
-        said = weight[:, None] * answers[:, of] * (of >= 0)
-        alone = (np.bincount(of[of >= 0]) == 1)[of] & (of >= 0)
+    def add(self, index: Ints, weight: Floats, answers: Floats) -> None:
+        """Add a query: ``index`` is the answer of each variable, or -1,
+        ``weight`` that of each child. ``answers``: what was measured, ``(children, answers)``, or 0."""
+        said = weight[:, None] * answers[:, index] * (index >= 0)
+        alone = (np.bincount(index[index >= 0]) == 1)[index] & (index >= 0)
         self.rhs += said
         self.own += said * alone
         self.precision += weight[:, None] * alone
-        self.index.append(of)
+        self.index.append(index)
         self.weights.append(weight)
         self.answers.append(answers)
 

@@ -297,10 +297,10 @@ def _handed(
             yield OnlyDescendants(level, unit[there], at[there], handed_up.source)
 
 
-def _one_by_one(found: Sequence[OnlyDescendants], level: str, query: str) -> Measurement:
+def _one_by_one(descendants: Sequence[OnlyDescendants], level: str, query: str) -> Measurement:
     """What some descendants of one level were asked, numbered from 0."""
     values, variance = [], []
-    for h in found:
+    for h in descendants:
         m = h.source.read(level, query, *h.extent[1:])
         values.append(m.values[h.descendant - m.start])
         variance.append(m.variance[h.descendant - m.start])

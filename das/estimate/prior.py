@@ -184,10 +184,10 @@ def _buckets(kind: NDArray[np.intp], expected: Array, cells: int) -> NDArray[np.
 
 
 def _precision(
-    prior: HousingPrior, lives: Households, found: tuple[Array, list[Array]], some: slice
+    prior: HousingPrior, lives: Households, measured: tuple[Array, list[Array]], some: slice
 ) -> Array:
     """P for ``some`` children, ``(some, n, n)``; zero without a housing unit."""
-    own, noise = found
+    own, noise = measured
     mean = lives.mean[some]
     off = own[some] - mean
     variance = []

@@ -53,13 +53,15 @@ def of_counts(true: LowestCounts, out: LowestCounts, level: str) -> list[Impossi
 
 
 def row_of(
-    name: str, level: str, of: Flags, met: Flags, of_out: Flags, met_out: Flags
+    name: str, level: str, flags: Flags, met: Flags, of_out: Flags, met_out: Flags
 ) -> ImpossibleRow:
     """A row of a condition: the number of units in its universe, and of those that meet it, in the
     truth and as published.
     """
     return ImpossibleRow(
-        name, level, *(int(np.count_nonzero(x)) for x in (of, of & met, of_out, of_out & met_out))
+        name,
+        level,
+        *(int(np.count_nonzero(x)) for x in (flags, flags & met, of_out, of_out & met_out)),
     )
 
 

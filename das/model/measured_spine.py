@@ -328,14 +328,17 @@ class MeasuredSpine(Frozen):
             for row, n in zip(rows.tolist(), counts.tolist(), strict=True)
         )
 
-    def whole(self, level: str, of: str, published: Spine) -> NDArray[np.bool_]:
-        """The units of a level that are made up of whole published units of the level ``of``,
-        ``(units,)``: a county in two branches makes up neither of its two units."""
+    def whole(self, level: str, published_level: str, published: Spine) -> NDArray[np.bool_]:
+        """The units of a level that are made up of whole units of ``published_level``, ``(units,)``:
+        a county in two branches makes up neither of its two units."""
         out = np.ones(self.spine.units(level), dtype=bool)
         if self.is_published:
             return out
         here = self.spine.up(self.spine.levels[-1], level)
-        home, places = published.up(published.levels[-1], of)[self.place], published.units(of)
+        home, places = (
+            published.up(published.levels[-1], published_level)[self.place],
+            published.units(published_level),
+        )
         unit, place = np.divmod(np.unique(here * places + home), places)
         out[unit[np.bincount(place)[place] > 1]] = False
         return out

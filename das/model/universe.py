@@ -67,36 +67,36 @@ def _redistricting() -> tuple[Tabulation, ...]:
     )
 
 
-def by_race(of: Where) -> tuple[LabelledWhere, ...]:
+def by_race(where: Where) -> tuple[LabelledWhere, ...]:
     """The total and the 63 combinations of races, of those who meet a condition: 71 columns."""
-    return ("Total", of), *_races(of)
+    return ("Total", where), *_races(where)
 
 
-def by_origin_and_race(of: Where) -> tuple[LabelledWhere, ...]:
+def by_origin_and_race(where: Where) -> tuple[LabelledWhere, ...]:
     """The total, the two origins, and the races of those not of Hispanic origin: 73 columns."""
-    hispanic, other = ({**of, "hispanic": (level,)} for level in ("hispanic", "not-hispanic"))
+    hispanic, other = ({**where, "hispanic": (level,)} for level in ("hispanic", "not-hispanic"))
     return (
-        ("Total", of),
+        ("Total", where),
         ("Hispanic or Latino", hispanic),
         ("Not Hispanic or Latino", other),
         *_races(other),
     )
 
 
-def _races(of: Where) -> list[LabelledWhere]:
+def _races(where: Where) -> list[LabelledWhere]:
     """One race and each; two or more; two races and each pair; ...; six races: 70 columns."""
     label = dict(zip(CENRACE, PL94.attribute("cenrace").labels, strict=True))
     by_number = {n: tuple(c for c in CENRACE if c.count("+") + 1 == n) for n in range(1, 7)}
     columns: list[LabelledWhere] = []
     for n, races in by_number.items():
         if n == 1:
-            columns.append(("Population of one race", {**of, "cenrace": races}))
+            columns.append(("Population of one race", {**where, "cenrace": races}))
         if n == 2:
             more = tuple(c for c in CENRACE if c not in by_number[1])
-            columns.append(("Population of two or more races", {**of, "cenrace": more}))
+            columns.append(("Population of two or more races", {**where, "cenrace": more}))
         if n >= 2:
-            columns.append((f"Population of {_NUMBER[n]}", {**of, "cenrace": races}))
-        columns += [(label[c], {**of, "cenrace": (c,)}) for c in races]
+            columns.append((f"Population of {_NUMBER[n]}", {**where, "cenrace": races}))
+        columns += [(label[c], {**where, "cenrace": (c,)}) for c in races]
     return columns
 
 

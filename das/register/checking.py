@@ -56,8 +56,8 @@ def _refuse_twice(
             )
 
 
-def _entry(source: Path, when: str, options: RegisterOptions, found: Register) -> Entry:
-    relation = found.opening.relation
+def _entry(source: Path, when: str, options: RegisterOptions, register: Register) -> Entry:
+    relation = register.opening.relation
     reader = SourceReader([relation])
     private: Private
     given: GivenSources
@@ -85,7 +85,7 @@ def _entry(source: Path, when: str, options: RegisterOptions, found: Register) -
         given = GivenSources(reader.drawn(known.terms, draws, known.run))
         kind, id, private = "configuration", known.digest, known.run.private
         name, title = known.run.name, loaded.title
-    population, others = options.populations(found)
+    population, others = options.populations(register)
     cost = PublicationCost.from_sources(given.sources, relation)
     return Entry(kind, id, name, title, population, bool(private), when, cost, disjoint_from=others)
 

@@ -248,7 +248,7 @@ class RunRegister:
 
     def _owed(
         self,
-        found: Register,
+        register: Register,
         link: RegisterLink,
         known: DrawNames,
         new: Mapping[str, Sequence[str]],
@@ -258,13 +258,13 @@ class RunRegister:
         often: dict[str, int] = {}
         for (universe, level), stage in self.planned.items():
             text = f"{universe}:{level}"
-            paid = found.paid(link.run, text)
+            paid = register.paid(link.run, text)
             often[text] = max(1, paid, len(known.get(text, ())) + len(new.get(text, ())))
             if due := often[text] - paid:
                 draws.setdefault(universe, []).extend(list(stage.events) * due)
         if not draws:
             return None
-        return _entry(link, self.spec, draws, found.opening.relation, self.key, often)
+        return _entry(link, self.spec, draws, register.opening.relation, self.key, often)
 
 
 def _names_before(before: Iterable[tuple[int, Attempt]], names: Sequence[str]) -> list[str]:
@@ -303,8 +303,8 @@ def check_latest(link: RegisterLink, file: RegisterFile, directory: RunDirectory
         file.check_known(link.head, f"the run {directory.root}")
 
 
-def _check_stands(found: Register, link: RegisterLink, directory: RunDirectory) -> None:
-    if void := [n for n in found.void if found.entries[n].id == link.run]:
+def _check_stands(register: Register, link: RegisterLink, directory: RunDirectory) -> None:
+    if void := [n for n in register.void if register.entries[n].id == link.run]:
         raise RegisterError(
             f"this run was given up: its entry, line {void[0]} of the register, does not count",
             where=directory.root,

@@ -299,10 +299,10 @@ class Dearest:
         return self._best((s for p in parts for s in p.kept), rests, all(p.exact for p in parts))
 
     def _best(
-        self, found: Iterable[JointSet], rests: list[tuple[Fraction, Fraction]], exact: bool
+        self, sets: Iterable[JointSet], rests: list[tuple[Fraction, Fraction]], exact: bool
     ) -> JointSets:
         distinct: dict[tuple[int, ...], JointSet] = {}
-        for s in found:
+        for s in sets:
             distinct.setdefault(s.costs, s)
         order = sorted(distinct.values(), key=lambda s: s.rho + s.pure, reverse=True)
         keep = 1 if self._additive else KEPT
@@ -347,11 +347,11 @@ def _larger(
 
 
 def alone(
-    costs: Mapping[str, Sequence[int]], of: Callable[[int], tuple[Fraction, Fraction]]
+    costs: Mapping[str, Sequence[int]], cost_of: Callable[[int], tuple[Fraction, Fraction]]
 ) -> list[JointSet]:
-    """Each population by itself, by the numbers of its ``costs``; rho and pure epsilon ``of`` each."""
+    """Each population by itself, by the numbers of its ``costs``: of each, its ``cost_of``."""
     out = []
     for name, numbers in costs.items():
-        rho, pure = reduce(_sum, map(of, numbers), (Fraction(0), Fraction(0)))
+        rho, pure = reduce(_sum, map(cost_of, numbers), (Fraction(0), Fraction(0)))
         out.append(JointSet(frozenset((name,)), tuple(sorted(numbers)), rho, pure))
     return out

@@ -235,15 +235,15 @@ def _neighbouring(
     return record(draws, neighbours, terms.paths_of(universe, draws))
 
 
-def _loss(found: Differing, terms: Terms) -> RecordLoss:
-    return _rho(cost(terms.mechanism.currency, found), terms.mechanism, found)
+def _loss(differing: Differing, terms: Terms) -> RecordLoss:
+    return _rho(cost(terms.mechanism.currency, differing), terms.mechanism, differing)
 
 
-def _rho(total: Fraction, mechanism: Mechanism, found: Differing | None = None) -> RecordLoss:
+def _rho(total: Fraction, mechanism: Mechanism, differing: Differing | None = None) -> RecordLoss:
     """Of pure noise that costs epsilon, epsilon^2/2."""
     if mechanism.pure:
         return RecordLoss(total**2 / 2, pure=total)
-    return RecordLoss(total, found)
+    return RecordLoss(total, differing)
 
 
 def _draw(line: Line, mechanism: Mechanism) -> PlannedMeasurement:

@@ -167,13 +167,13 @@ def _statistics(source: ReleaseSource, text: str) -> list[Statistic]:
         ) from None
 
 
-def _of_query(u: Universe, name: str) -> list[Statistic]:
+def _of_query(universe: Universe, name: str) -> list[Statistic]:
     """Each answer that can be other than 0."""
-    q = u.schema.query(name)
-    there = np.unique(q.index[u.schema.possible]).tolist()
+    q = universe.schema.query(name)
+    there = np.unique(q.index[universe.schema.possible]).tolist()
     words = q.captions()
     return [
-        Statistic(u, name if q.answers == 1 else f"{name}[{i}]", words[i], q.index == i)
+        Statistic(universe, name if q.answers == 1 else f"{name}[{i}]", words[i], q.index == i)
         for i in there
     ]
 
@@ -306,7 +306,7 @@ def _said(earlier: bool, value: NDArray[Any], again: NDArray[Any], **how: Any) -
 
 def _columns(
     source: ReleaseSource,
-    u: Universe,
+    universe: Universe,
     areas: Areas,
     asked: Sequence[Statistic],
     coverage: float,
@@ -315,11 +315,11 @@ def _columns(
     """Statistics of one universe, and how many records it has in all."""
     cells = np.array([s.cells for s in asked])
     with ThreadPoolExecutor(1) as other:  # both read files for most of their time
-        published = other.submit(_published, source, u, areas, cells)
-        about, error, least, most = _estimated(source.measured, u, areas, cells)
+        published = other.submit(_published, source, universe, areas, cells)
+        about, error, least, most = _estimated(source.measured, universe, areas, cells)
     value, everybody = published.result()
-    drawn = _replicates(source, u, areas, cells)
-    rounded, margin = margins_of_error.whole(wide(coverage, u.wide), about, error)
+    drawn = _replicates(source, universe, areas, cells)
+    rounded, margin = margins_of_error.whole(wide(coverage, universe.wide), about, error)
     low, high = margins_of_error.ends(np.clip(rounded, least, most), margin, least, most)
 
     def column(j: int) -> AreaColumn:
@@ -349,19 +349,19 @@ def _computed_column(
 
 
 def _published(
-    source: ReleaseSource, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+    source: ReleaseSource, universe: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], int]:
     """Sums of the published counts, ``(areas, columns)``, and how many records there are in all."""
-    h = source.counts(u)
+    h = source.counts(universe)
     return _sums(h, areas, cells), int(h.count.sum())
 
 
 def _replicates(
-    source: ReleaseSource, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+    source: ReleaseSource, universe: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> NDArray[np.int64] | None:
     """Counts of the areas in each replicate, ``(replicates, areas, columns)``; None if the release
     has no replicates."""
-    found = [_sums(h, areas, cells) for h in source.replicates(u)]
+    found = [_sums(h, areas, cells) for h in source.replicates(universe)]
     return np.stack(found) if found else None
 
 
@@ -381,15 +381,15 @@ _Estimates = tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int
 
 
 def _estimated(
-    release: OpenedRelease | None, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+    release: OpenedRelease | None, universe: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> _Estimates:
     """From all measurements, where they were drawn whole; what is certain has no error."""
     if release is None:
         unknown = np.full((len(areas), len(cells)), np.nan)
         least = np.zeros(unknown.shape, dtype=np.int64)
         return unknown, unknown, least, np.full_like(least, NO_LIMIT)
-    found = _of_lowest(release, u, areas, cells)
-    lowest = release.published_bounds(u)[release.spine.levels[-1]]
+    found = _of_lowest(release, universe, areas, cells)
+    lowest = release.published_bounds(universe)[release.spine.levels[-1]]
     least, most = range_of_areas(lowest, release.spine, areas, cells)
     certain = least == most
     about = np.where(certain, least, found.value)
@@ -397,10 +397,16 @@ def _estimated(
 
 
 def _of_lowest(
-    release: OpenedRelease, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+    release: OpenedRelease, universe: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> AreaEstimates:
     """For the lowest units of the measured tree; units that are not on it have nobody."""
-    source, bounds, tree = release.source(u), release.bounds(u), release.tree(u)
+    source, bounds, tree = (
+        release.source(universe),
+        release.bounds(universe),
+        release.tree(universe),
+    )
     area, unit = areas.over(tree)
-    exact = known_queries(source, u.schema, bounds)
-    return estimates(source, tree.spine, bounds, u.schema, cells, area, unit, len(areas), exact)
+    exact = known_queries(source, universe.schema, bounds)
+    return estimates(
+        source, tree.spine, bounds, universe.schema, cells, area, unit, len(areas), exact
+    )

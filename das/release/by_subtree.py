@@ -65,12 +65,12 @@ from das.release.table_noise import ResidualSums, merged, residual_sums
 def _write_lines(
     work: WorkFiles,
     opened: OpenedRelease,
-    u: Universe,
+    universe: Universe,
     histograms: Mapping[str, Histogram],
     part: int,
 ) -> None:
     """The lines of a part in its tables."""
-    every = tables.universe_tables(u, opened.assigned(u.name))
+    every = tables.universe_tables(universe, opened.assigned(universe.name))
     for level in opened.levels:
         columns = LineColumns.read(work.columns(), level)
         for table in every:
@@ -85,10 +85,12 @@ def _write_lines(
             )
 
 
-def sums(work: WorkFiles, opened: OpenedRelease, u: Universe) -> dict[str, Histogram]:
+def sums(work: WorkFiles, opened: OpenedRelease, universe: Universe) -> dict[str, Histogram]:
     """Published counts of the upper tree's levels: the sums of those of the subtrees."""
     level, subtrees = opened.cut.level, range(1, len(opened.cut) + 1)
-    parts = [Histogram.of_arrays(parted(messages.read(work.sums(i)), u.name)) for i in subtrees]
+    parts = [
+        Histogram.of_arrays(parted(messages.read(work.sums(i)), universe.name)) for i in subtrees
+    ]
     return Histogram.concatenate(parts).upward(opened.spine.truncated(level))
 
 
@@ -197,21 +199,21 @@ def collect(task: Task) -> Answer:
     return {"columns": columns} | task_store.digests_made(work.root, written)
 
 
-def _told(opened: OpenedRelease, u: Universe) -> tuple[Messages, Messages]:
+def _told(opened: OpenedRelease, universe: Universe) -> tuple[Messages, Messages]:
     """For the upper tree; and for estimating the same subtree."""
-    tree, level = opened.tree(u), opened.cut.level
-    known, depth = opened.known(u), tree.spine.index(level)
+    tree, level = opened.tree(universe), opened.cut.level
+    known, depth = opened.known(universe), tree.spine.index(level)
     out: Messages = {
         "codes": tree.spine.codes[depth],
         "lowest": np.array(len(tree.spine.codes[-1])),
     }
-    out |= named("known", known.up(u.schema, tree.spine, level).to_arrays())
-    bounds, source = known.bounds(u.schema, tree.spine), opened.source(u)
+    out |= named("known", known.up(universe.schema, tree.spine, level).to_arrays())
+    bounds, source = known.bounds(universe.schema, tree.spine), opened.source(universe)
     if is_informed(opened):
-        found = upward_pass(source, tree.spine, bounds, u, to=level)
+        found = upward_pass(source, tree.spine, bounds, universe, to=level)
         return out | named("information", found.below(level).to_arrays()), found.leaves.to_arrays()
     handed_up = DescendantMeasurements.below_level(
-        source, tree.spine, bounds, u.schema, level, tree.measured
+        source, tree.spine, bounds, universe.schema, level, tree.measured
     )
     return out | named("descendants", handed_up.to_arrays()), {}
 
@@ -275,7 +277,7 @@ def upper_tree(
 def _estimated(
     work: WorkFiles,
     opened: OpenedRelease,
-    u: Universe,
+    universe: Universe,
     known: Invariants,
     told: Sequence[Messages],
     units: Sequence[NDArray[np.int64]],
@@ -284,32 +286,32 @@ def _estimated(
 ) -> tuple[Release, Unbiased | None]:
     """The estimate of the upper tree of one universe; with full information, also what all
     measurements say about its lowest units."""
-    tree, source, after = opened.tree(u), opened.source(u), opened.after
-    bounds, method = known.bounds(u.schema, tree.spine), Passes(u.passes, after.tolerance)
+    tree, source, after = opened.tree(universe), opened.source(universe), opened.after
+    bounds = known.bounds(universe.schema, tree.spine)
+    method = Passes(universe.passes, after.tolerance)
     if not is_informed(opened):
         handed_up = DescendantMeasurements.gathered(
             [DescendantMeasurements.of_arrays(parted(a, "descendants")) for a in told], units
         )
         pooled = PooledSource.over_chains(
-            source, tree.spine, bounds, u.schema, tree.measured, handed_up=handed_up
+            source, tree.spine, bounds, universe.schema, tree.measured, handed_up=handed_up
         )
-        return topdown(pooled, tree.spine, bounds, u, method, pool, progress), None
+        return topdown(pooled, tree.spine, bounds, universe, method, pool, progress), None
     below = Information.concatenate([Information.of_arrays(parted(a, "information")) for a in told])
     order = np.argsort(np.concatenate(units))
     found = upward_pass(
         source,
         tree.spine,
         bounds,
-        u,
+        universe,
         pool,
         progress,
         told=below.rows(order),
-        asked=opened.queries_by_level(u),
+        asked=opened.queries_by_level(universe),
     )
-    result = topdown(
-        source, tree.spine, bounds, u, found.estimator(method, after.tolerance), pool, progress
-    )
-    write_estimates(found, u, work.release, private=after.private)
+    estimator = found.estimator(method, after.tolerance)
+    result = topdown(source, tree.spine, bounds, universe, estimator, pool, progress)
+    write_estimates(found, universe, work.release, private=after.private)
     *_, (_, lowest) = found.down()
     return result, lowest
 
@@ -334,8 +336,13 @@ class _Given:
     leaves: Path
 
     @staticmethod
-    def for_subtree(work: WorkFiles, opened: OpenedRelease, u: Universe, subtree: int) -> _Given:
-        arrays, spine = parted(messages.read(work.upper_tree()), u.name), opened.tree(u).spine
+    def for_subtree(
+        work: WorkFiles, opened: OpenedRelease, universe: Universe, subtree: int
+    ) -> _Given:
+        arrays, spine = (
+            parted(messages.read(work.upper_tree()), universe.name),
+            opened.tree(universe).spine,
+        )
         at = places(arrays["codes"], spine.codes[spine.index(opened.cut.level)])
         unbiased = parted(arrays, "unbiased")
         first = arrays["first"]
@@ -425,31 +432,37 @@ def _made(work: WorkFiles, opened: OpenedRelease, subtree: int) -> list[Path]:
 
 def _descended(
     opened: OpenedRelease,
-    u: Universe,
+    universe: Universe,
     given: _Given,
     prior: HousingPrior | None = None,
     to: str | None = None,
 ) -> tuple[Release, SubtreeEstimates | None]:
     """The descent below the upper tree; with full information also what is known of its levels."""
-    tree, after, level = opened.tree(u), opened.after, opened.cut.level
-    source: MeasurementSource = opened.source(u)
-    bounds, known = opened.known(u).bounds(u.schema, tree.spine), None
-    method: Estimator = Passes(u.passes, after.tolerance)
+    tree, after, level = opened.tree(universe), opened.after, opened.cut.level
+    source: MeasurementSource = opened.source(universe)
+    bounds, known = opened.known(universe).bounds(universe.schema, tree.spine), None
+    method: Estimator = Passes(universe.passes, after.tolerance)
     if is_informed(opened):
-        leaves = Information.of_arrays(parted(messages.read(given.leaves), u.name))
+        leaves = Information.of_arrays(parted(messages.read(given.leaves), universe.name))
         known = upward_pass(
-            source, tree.spine, bounds, u, leaves=leaves, to=level, asked=opened.queries_by_level(u)
+            source,
+            tree.spine,
+            bounds,
+            universe,
+            leaves=leaves,
+            to=level,
+            asked=opened.queries_by_level(universe),
         )
         method = known.estimator(method, after.tolerance)
     else:
         source = PooledSource.over_chains(
-            source, tree.spine, bounds, u.schema, tree.measured, under=level
+            source, tree.spine, bounds, universe.schema, tree.measured, under=level
         )
     result = topdown(
         source,
         tree.spine,
         bounds,
-        u,
+        universe,
         method,
         housing_prior=prior or False,
         published={level: given.counts},
@@ -461,7 +474,7 @@ def _descended(
 def _publish(
     work: WorkFiles,
     opened: OpenedRelease,
-    u: Universe,
+    universe: Universe,
     result: Release,
     given: _Given,
     subtree: int,
@@ -469,26 +482,26 @@ def _publish(
     """Write a subtree's microdata and lines of tables. Returns what was published, level by level
     of the published spine."""
     spine, after = opened.spine, opened.after
-    histograms, codes = on_published(opened, u, result), spine.codes[-1]
-    folder, lowest = work.microdata(u, subtree), histograms[spine.levels[-1]]
+    histograms, codes = on_published(opened, universe, result), spine.codes[-1]
+    folder, lowest = work.microdata(universe, subtree), histograms[spine.levels[-1]]
     part = microdata.MicrodataPart(subtree, given.first, given.records)
-    facilities = structures(opened) if u.microdata.facilities else None
+    facilities = structures(opened) if universe.microdata.facilities else None
     microdata.write_part(
         folder,
         part,
         lowest,
         codes,
-        u,
+        universe,
         structures=facilities,
         build=after.name,
         private=after.private,
     )
-    if not microdata_reading.read(folder, u, codes, part).same_as(lowest):
+    if not microdata_reading.read(folder, universe, codes, part).same_as(lowest):
         raise PrivacyError(
             "the microdata do not tabulate to the histogram that they were made from", where=folder
         )
     if after.tables:
-        _write_lines(work, opened, u, histograms, subtree)
+        _write_lines(work, opened, universe, histograms, subtree)
     return histograms
 
 

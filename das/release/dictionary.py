@@ -182,10 +182,10 @@ def of_areas() -> Iterator[LineParts]:
     return of_columns(areas.NAME, dict(zip(areas.COLUMNS, AREAS, strict=True)))
 
 
-def _attributes(u: Universe) -> Iterator[LineParts]:
-    yield from of_schema(u.schema)
-    for query in dict.fromkeys(n.query for n in u.noise):
-        yield "query", "", "", query, u.schema.query(query).title
+def _attributes(universe: Universe) -> Iterator[LineParts]:
+    yield from of_schema(universe.schema)
+    for query in dict.fromkeys(n.query for n in universe.noise):
+        yield "query", "", "", query, universe.schema.query(query).title
 
 
 def of_schema(schema: Schema) -> Iterator[LineParts]:
@@ -198,13 +198,13 @@ def of_schema(schema: Schema) -> Iterator[LineParts]:
         yield from (("group", "", g.name, *x) for x in zip(g.groups, g.labels, strict=True))
 
 
-def _measurements(u: Universe, own_spine: bool) -> Iterator[LineParts]:
-    file = f"{u.kind.file('nmf')}/*.parquet"
-    says = f"noisy measurements of {u.records}, and what is published exactly of them"
+def _measurements(universe: Universe, own_spine: bool) -> Iterator[LineParts]:
+    file = f"{universe.kind.file('nmf')}/*.parquet"
+    says = f"noisy measurements of {universe.records}, and what is published exactly of them"
     yield from of_files({file: says})
-    yield from of_answers(file, u.schema, NMF | measured_code(u.kind, own_spine))
+    yield from of_answers(file, universe.schema, NMF | measured_code(universe.kind, own_spine))
     if own_spine:
-        yield from of_measured_tree(u.kind, u.records)
+        yield from of_measured_tree(universe.kind, universe.records)
 
 
 def of_measured_tree(kind: RecordKind, records: str) -> Iterator[LineParts]:
@@ -224,16 +224,16 @@ def measured_code(kind: RecordKind, own_spine: bool) -> dict[str, str]:
     return {"geocode": f"code of the unit, as in {_tree(kind)}{ROOT}"} if own_spine else {}
 
 
-def _estimates(u: Universe, own_spine: bool) -> Iterator[LineParts]:
-    file = f"{u.kind.file('estimates')}/*.parquet"
+def _estimates(universe: Universe, own_spine: bool) -> Iterator[LineParts]:
+    file = f"{universe.kind.file('estimates')}/*.parquet"
     whose = MEASURED_UNITS if own_spine else ""
     yield from of_files(
-        {file: f"unbiased estimates of {u.records} from all measurements together{whose}"}
+        {file: f"unbiased estimates of {universe.records} from all measurements together{whose}"}
     )
-    code = measured_code(u.kind, own_spine)
+    code = measured_code(universe.kind, own_spine)
     said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")} | code
     yield from of_answers(
-        file, u.schema, said | {"standard_error": "standard error of each estimate"}
+        file, universe.schema, said | {"standard_error": "standard error of each estimate"}
     )
 
 
@@ -248,8 +248,15 @@ def of_answers(file: str, schema: Schema, columns: Mapping[str, str]) -> Iterato
         yield from of_codes(file, a.name, every, every.values())
 
 
-def _microdata(u: Universe, spine: Spine, after: PostProcessing) -> Iterator[LineParts]:
-    return of_microdata(u.microdata, u.schema, u.kind.folder, u.records, spine, after.csv)
+def _microdata(universe: Universe, spine: Spine, after: PostProcessing) -> Iterator[LineParts]:
+    return of_microdata(
+        universe.microdata,
+        universe.schema,
+        universe.kind.folder,
+        universe.records,
+        spine,
+        after.csv,
+    )
 
 
 def of_microdata(

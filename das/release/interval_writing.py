@@ -369,33 +369,32 @@ class _Writing:
             found = above
         return found, read
 
-    def upward(self, depth: int, found: list[Histogram]) -> None:
+    def upward(self, depth: int, histograms: list[Histogram]) -> None:
         """The level at ``depth``, and all above it."""
         for d in range(depth, -1, -1):
             parent = self.spine.parent[d]
-            above = [h.up(parent, len(self.spine.codes[d - 1])) for h in found] if d else None
-            self.rows(d, 0, found, above, parent)
-            found = above or found
+            above = [h.up(parent, len(self.spine.codes[d - 1])) for h in histograms] if d else None
+            self.rows(d, 0, histograms, above, parent)
+            histograms = above or histograms
 
     def rows(
         self,
         depth: int,
         first: int,
-        found: Sequence[Histogram],
+        histograms: Sequence[Histogram],
         above: Sequence[Histogram] | None,
         parent: Ints,
     ) -> None:
         """Intervals of the units of a level from ``first`` on: of the release, the first of
-        ``found``, from its replicates.
-        """
+        the ``histograms``, from its replicates."""
         level = self.spine.levels[depth]
         for table, writer in self.tables.get(level, ()):
             bounds = self.bounds.get(level)
-            if bounds is not None and found[0].units < len(bounds):
-                bounds = bounds.part(first, first + found[0].units)
+            if bounds is not None and histograms[0].units < len(bounds):
+                bounds = bounds.part(first, first + histograms[0].units)
             exact = self.of.exact(self.universe, table, level)
             counts = ReplicatedCounts(
-                table, found, above, parent, bounds, exact, self.of.keeps_earlier_counts
+                table, histograms, above, parent, bounds, exact, self.of.keeps_earlier_counts
             )
             for start, part in counts.intervals(self.asked.coverage, self.asked.rule):
                 at = first + start
@@ -404,7 +403,7 @@ class _Writing:
 
 
 def write_intervals(
-    of: ReplicateSource,
+    source: ReplicateSource,
     out: Path,
     said: Mapping[str, Any],
     asked: IntervalOptions,
@@ -413,14 +412,14 @@ def write_intervals(
     """From the replicates in a folder that was begun with ``said``; its manifest then has all
     digests. Tables and levels that are there of the same replicates, coverage and rule stay.
     Returns the rows of each file that was written."""
-    chosen = of.chosen(asked.tables, asked.levels)
-    depth, slices = parts_of(of.spine, max(1, PART // (asked.count + 1)))
-    pieces = (len(slices) if of.spine.index(level) > depth else 1 for _, _, level in chosen)
+    chosen = source.chosen(asked.tables, asked.levels)
+    depth, slices = parts_of(source.spine, max(1, PART // (asked.count + 1)))
+    pieces = (len(slices) if source.spine.index(level) > depth else 1 for _, _, level in chosen)
     progress.stage("intervals", sum(pieces))
     with ExitStack() as stack:
         writers = {
             (table.name, level): stack.enter_context(
-                interval_rows.writing(out / file_of(table, level), table, private=of.private)
+                interval_rows.writing(out / file_of(table, level), table, private=source.private)
             )
             for _, table, level in chosen
         }
@@ -429,18 +428,23 @@ def write_intervals(
             for t, level in ((t, lv) for other, t, lv in chosen if other.name == u.name):
                 by_level.setdefault(level, []).append((t, writers[t.name, level]))
             paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
-            _Writing(of, u, paths, by_level, of.bounds(u), asked, progress).tree(depth, slices)
+            writing = _Writing(source, u, paths, by_level, source.bounds(u), asked, progress)
+            writing.tree(depth, slices)
     rows = {file_of(table, level): writers[table.name, level].rows for _, table, level in chosen}
     told = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule}
     every = _before(out, told) | rows
     interval_rows.keep(out, every)
     if len(slices) == 1:  # a page that is looked at has room for no more
-        there = {table.name for _, table, level in of.chosen() if file_of(table, level) in every}
-        for name, text in of.described(out, asked, there).items():
+        there = {
+            table.name for _, table, level in source.chosen() if file_of(table, level) in every
+        }
+        for name, text in source.described(out, asked, there).items():
             atomic.write_text(out / name, text)
-    listed = told | {"says": of.says(asked.rule), "rows": every}
+    listed = told | {"says": source.says(asked.rule), "rows": every}
     files = {"digests": run_directory.tree_digests(out)}
-    atomic.write_json(out / replicates.MANIFEST, marked(dict(said) | listed | files, of.private))
+    atomic.write_json(
+        out / replicates.MANIFEST, marked(dict(said) | listed | files, source.private)
+    )
     return rows
 
 
@@ -505,40 +509,42 @@ COLUMNS = {
 }
 
 
-def text(of: ReplicateSource, tables: Collection[str], *, paged: bool) -> str:
+def text(source: ReplicateSource, tables: Collection[str], *, paged: bool) -> str:
     """The file for intervals of the ``tables`` of these names; ``paged`` says whether a page comes
     with them.
     """
-    private = of.private
+    private = source.private
     files = {name: says for name, says in FILES.items() if paged or name != PAGE}
     out = [*of_universe("", of_files(files))]
-    for u in of.universes:
-        made_up = of.assigned(u)
+    for u in source.universes:
+        made_up = source.assigned(u)
         lines = list(_replicates(u, private))
-        for table in (t for other, t in of.tables if other.name == u.name):
+        for table in (t for other, t in source.tables if other.name == u.name):
             if table.name in tables:
                 lines += _table(u, table, [made_up[a] for a in table.assigned], private)
         out += of_universe(u.name, lines)
     return written(out, private)
 
 
-def _table(u: Universe, table: Table, made_up: list[str], private: Private) -> Iterator[LineParts]:
+def _table(
+    universe: Universe, table: Table, made_up: list[str], private: Private
+) -> Iterator[LineParts]:
     file = f"{table.name}_*.parquet"
-    what, rows = f"{table.name}: {table.title} ({u.records})", "one row for each count"
+    what, rows = f"{table.name}: {table.title} ({universe.records})", "one row for each count"
     yield from of_file(file, f"{what}, {rows} that is not 0 everywhere", COLUMNS)
     yield from of_codes(file, "variable", table.columns, table.labels)
     yield from of_codes(file, BASIS, BASES, BASES.values())
     yield from marks(file, made_up, private)
 
 
-def _replicates(u: Universe, private: Private) -> Iterator[LineParts]:
-    file = f"{replicates.NAME}/{u.kind.folder}/replicate=*/part-*.parquet"
+def _replicates(universe: Universe, private: Private) -> Iterator[LineParts]:
+    file = f"{replicates.NAME}/{universe.kind.folder}/replicate=*/part-*.parquet"
     says = (
-        f"replicates of {u.records}, and as number 000 the release: one row for each cell of a unit"
+        f"replicates of {universe.records}, and as number 000 the release: one row for each cell of a unit"
         " of the lowest level in which anybody is"
     )
     yield from of_file(file, says, {GEOID: PLACE})
-    for a in u.schema.attributes:
+    for a in universe.schema.attributes:
         yield "column", file, a.name, "", a.title
         yield from of_codes(file, a.name, a.levels, a.labels)
     yield "column", file, replicates.COUNT, "", "how many there are in the cell"

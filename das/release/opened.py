@@ -227,11 +227,11 @@ class OpenedRelease:
         return {(c.level, c.constraint) for c in outside if c.universe == universe.name}
 
     def _check_constraints(
-        self, universe: Universe, found: Mapping[str, Mapping[str, object]]
+        self, universe: Universe, filed: Mapping[str, Mapping[str, object]]
     ) -> None:
         """The constraints that the privacy statement lists are those of the files."""
-        listed = {(level, name) for level, name in self._listed(universe) if level in found}
-        there = {(level, name) for level, names in found.items() for name in names}
+        listed = {(level, name) for level, name in self._listed(universe) if level in filed}
+        there = {(level, name) for level, names in filed.items() for name in names}
         for level, name in sorted(listed ^ there):
             where = run_directory.nmf_folder(self.folder, universe.name)
             state = (
@@ -248,11 +248,11 @@ class OpenedRelease:
             )
 
 
-def known_of(schema: Schema, spine: Spine, found: Mapping[str, StatedBounds]) -> Invariants:
+def known_of(schema: Schema, spine: Spine, stated: Mapping[str, StatedBounds]) -> Invariants:
     """What the constraints of some levels of a tree say."""
     ends, limits, joint = (f"{schema.dwelling}_total_lb", f"{schema.dwelling}_total_ub"), None, None
     counts = []
-    for level, names in found.items():
+    for level, names in stated.items():
         if ends[0] in names:
             limits = Limits.from_bounds(names[ends[0]][1], names[ends[1]][1])
         if "joint_total" in names:

@@ -68,17 +68,17 @@ class OwnReplicates(ReleaseSource):
     def areas(self) -> tuple[Areas, ...]:
         return self.opened.areas()
 
-    def assigned(self, u: Universe) -> dict[str, str]:
-        return self.opened.assigned(u.name)
+    def assigned(self, universe: Universe) -> dict[str, str]:
+        return self.opened.assigned(universe.name)
 
-    def bounds(self, u: Universe) -> Mapping[str, LevelBounds]:
-        return self.opened.published_bounds(u)
+    def bounds(self, universe: Universe) -> Mapping[str, LevelBounds]:
+        return self.opened.published_bounds(universe)
 
     def planned(self) -> Sequence[Planned]:
         return self.opened.run.universes
 
-    def queries(self, u: Universe) -> Mapping[str, tuple[str, ...]]:
-        every = [(n.level, n.query) for n in u.measurements]
+    def queries(self, universe: Universe) -> Mapping[str, tuple[str, ...]]:
+        every = [(n.level, n.query) for n in universe.measurements]
         return {
             level: tuple(dict.fromkeys(q for at, q in every if at == level))
             for level in self.spine.levels
@@ -87,8 +87,8 @@ class OwnReplicates(ReleaseSource):
     def published(self) -> Mapping[str, Histogram]:
         return {u.name: self.counts(u) for u in self.universes}
 
-    def counts(self, u: Universe) -> Histogram:
-        return self.opened.published(u)
+    def counts(self, universe: Universe) -> Histogram:
+        return self.opened.published(universe)
 
     def again(
         self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
@@ -126,11 +126,11 @@ class OwnReplicates(ReleaseSource):
         )
         return {interval_writing.NAME: interval_writing.text(self, tables, paged=True), PAGE: html}
 
-    def _held(self, out: Path, u: Universe, count: int) -> list[CountsByLevel]:
+    def _held(self, out: Path, universe: Universe, count: int) -> list[CountsByLevel]:
         """The release, and its replicates after it."""
         codes = replicates.codes_of(self.spine, self.spine.levels[-1])
-        paths = [replicates.path_of(out, u.kind.folder, n) for n in range(count + 1)]
-        return [replicates.read(path, codes, u.schema).upward(self.spine) for path in paths]
+        paths = [replicates.path_of(out, universe.kind.folder, n) for n in range(count + 1)]
+        return [replicates.read(path, codes, universe.schema).upward(self.spine) for path in paths]
 
 
 def with_intervals(
@@ -171,7 +171,7 @@ def with_intervals(
 def _on_tree(
     a: Answers,
     query: Query,
-    found: Sequence[CountsByLevel],
+    releases: Sequence[CountsByLevel],
     spine: Spine,
     bounds: LevelBounds,
     asked: IntervalOptions,
@@ -180,7 +180,7 @@ def _on_tree(
     each, depth = np.arange(query.answers), spine.index(a.level)
     names = tuple(map(str, each))
     table = Table(a.query, a.title, names, names, query, np.arange(len(each) + 1), each)
-    upward = [[of[level] for of in found] for level in spine.levels[depth::-1]]
+    upward = [[of[level] for of in releases] for level in spine.levels[depth::-1]]
     above = upward[1] if depth else None
     counts = ReplicatedCounts(table, upward[0], above, spine.parent[depth], bounds)
     return [part.interval for _, part in counts.intervals(asked.coverage, asked.rule)]

@@ -69,21 +69,21 @@ def answers(
 
 
 def _published(
-    release: OpenedRelease, u: Universe, published: Mapping[str, Histogram]
+    release: OpenedRelease, universe: Universe, published: Mapping[str, Histogram]
 ) -> PublishedUniverse:
     exact = exact_queries(
-        privacy_statement.read(release.folder), u.name, release.spec.geography.levels
+        privacy_statement.read(release.folder), universe.name, release.spec.geography.levels
     )
-    intervals = Intervals(release, u)
+    intervals = Intervals(release, universe)
     return PublishedUniverse(
-        u.name,
-        u.schema,
-        u.noise,
+        universe.name,
+        universe.schema,
+        universe.noise,
         published,
         intervals.measured,
         exact,
         intervals.read,
-        release.assigned(u.name),
+        release.assigned(universe.name),
     )
 
 
@@ -149,36 +149,39 @@ def exact_queries(
     return {level: tuple(q for depth, q in said if depth >= i) for i, level in enumerate(levels)}
 
 
-def _measurements(release: OpenedRelease, u: Universe) -> list[ListedMeasurement]:
+def _measurements(release: OpenedRelease, universe: Universe) -> list[ListedMeasurement]:
     """The share of each is what its noise costs of all: of another publisher's measurements it is
     what variances imply.
     """
-    costs = [n.mechanism.cost(n.parameter, 1) for n in u.noise]
-    buys, units = achieved_precision(release, u), _units(release, u)
+    costs = [n.mechanism.cost(n.parameter, 1) for n in universe.noise]
+    buys, units = achieved_precision(release, universe), _units(release, universe)
     return [
         ListedMeasurement(
-            u.name,
+            universe.name,
             n.level,
             n.query,
-            u.schema.query(n.query).title,
+            universe.schema.query(n.query).title,
             units[n.level],
-            u.schema.query(n.query).answers,
+            universe.schema.query(n.query).answers,
             float(cost / sum(costs)),
             n.margin(),
             buys[n.level, n.query].deviation if buys else None,
             bool(buys) and buys[n.level, n.query].nothing,
         )
-        for n, cost in zip(u.noise, costs, strict=True)
+        for n, cost in zip(universe.noise, costs, strict=True)
     ]
 
 
-def _units(release: OpenedRelease, u: Universe) -> dict[str, int]:
+def _units(release: OpenedRelease, universe: Universe) -> dict[str, int]:
     """How many units of each level were measured: of a part of a release, as the ledger has it for
     the whole.
     """
     if release.part is None:
-        return {level: int(release.tree(u).measured(level).sum()) for level in release.spine.levels}
-    drawn = {(e.level, e.query, e.unit_class): e.units for e in release.events(u)}
+        return {
+            level: int(release.tree(universe).measured(level).sum())
+            for level in release.spine.levels
+        }
+    drawn = {(e.level, e.query, e.unit_class): e.units for e in release.events(universe)}
     first = {level: query for level, query, _ in reversed(drawn)}
     return {
         level: sum(n for (lv, q, _), n in drawn.items() if (lv, q) == (level, query))

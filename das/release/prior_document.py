@@ -73,8 +73,8 @@ class WorkFiles:
         """The file of the subtree's sums for its units of the upper tree."""
         return self.work / "sums" / f"{subtree:05d}.npz"
 
-    def microdata(self, u: Universe, subtree: int) -> Path:
-        return self.work / "microdata" / u.kind.folder / f"{subtree:05d}"
+    def microdata(self, universe: Universe, subtree: int) -> Path:
+        return self.work / "microdata" / universe.kind.folder / f"{subtree:05d}"
 
     def rows(self, table: str, level: str, subtree: int) -> Path:
         """Lines of a published table."""
@@ -198,9 +198,9 @@ def find_prior(work: WorkFiles, opened: OpenedRelease) -> HousingPrior:
     return prior
 
 
-def stored_prior(work: WorkFiles, opened: OpenedRelease, u: Universe) -> HousingPrior | None:
+def stored_prior(work: WorkFiles, opened: OpenedRelease, universe: Universe) -> HousingPrior | None:
     """What :func:`find_prior` has written, for the universe that has a prior."""
-    if opened.after.prior == "none" or u != opened.after.persons:
+    if opened.after.prior == "none" or universe != opened.after.persons:
         return None
     return HousingPrior(
         tuple(

@@ -277,15 +277,15 @@ def publication(name: str) -> PublicHalf:
     return cast(PublicHalf, PUBLICATIONS.load_part(name, "public")())
 
 
-def require(of: PublicHalf, feature: str, where: object) -> None:
+def require(half: PublicHalf, feature: str, where: object) -> None:
     """Raises :class:`UserError`, with the reason, where a publication has no such feature."""
     if feature not in FEATURES:
         raise ValueError(f"there is no feature {feature!r}")
-    if feature in of.cannot:
+    if feature in half.cannot:
         raise UserError(
-            f"{FEATURES[feature]} is not there for {of.title}",
+            f"{FEATURES[feature]} is not there for {half.title}",
             where=where,
-            remedy=of.cannot[feature],
+            remedy=half.cannot[feature],
         )
 
 
@@ -297,7 +297,7 @@ def require(of: PublicHalf, feature: str, where: object) -> None:
 def estimate_again(
     release: Path,
     out: Path,
-    of: PublicHalf,
+    half: PublicHalf,
     *,
     changes: Sequence[str] = (),
     workers: int = 1,
@@ -311,10 +311,10 @@ def estimate_again(
     refuse_within_import()
     progress, directory, stages = progress or Silent(), RunDirectory(out), Stages()
     directory.refuse_if_taken()
-    _refuse(changes, of)
+    _refuse(changes, half)
     directory.create(confidential=False)  # ours from here on: nobody else's is ever deleted
     with directory.whole_or_nothing():
-        made = of.again(Rerun(release, directory, changes, workers, stages, progress))
+        made = half.again(Rerun(release, directory, changes, workers, stages, progress))
         said: dict[str, object] = {
             "name": made.name,
             "release": str(release.resolve()),
@@ -336,11 +336,11 @@ def estimate_again(
     )
 
 
-def _refuse(changes: Sequence[str], of: PublicHalf) -> None:
+def _refuse(changes: Sequence[str], half: PublicHalf) -> None:
     """Raises :class:`UserError` for changes of a release whose estimates have none."""
-    if changes and "estimate --set" in of.cannot:
+    if changes and "estimate --set" in half.cannot:
         raise UserError(
-            f"{changes[0].partition('=')[0]} of a release of {of.title} does not change",
+            f"{changes[0].partition('=')[0]} of a release of {half.title} does not change",
             where="--set, --method",
-            remedy=of.cannot["estimate --set"],
+            remedy=half.cannot["estimate --set"],
         )

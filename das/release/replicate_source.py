@@ -146,19 +146,19 @@ class ReplicateSource:
         del table
         return self.spine.levels
 
-    def assigned(self, u: Universe) -> dict[str, str]:
+    def assigned(self, universe: Universe) -> dict[str, str]:
         """Attributes that were made up by a rule, each with a sentence."""
-        del u
+        del universe
         return {}
 
-    def bounds(self, u: Universe) -> Mapping[str, LevelBounds]:
+    def bounds(self, universe: Universe) -> Mapping[str, LevelBounds]:
         """Where counts can be, by level, where any bounds are known."""
-        del u
+        del universe
         return {}
 
-    def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_] | None:
+    def exact(self, universe: Universe, table: Table, level: str) -> NDArray[np.bool_] | None:
         """For a level without bounds: the columns that are known exactly, ``(columns,)``."""
-        del u, table, level
+        del universe, table, level
         return None
 
     def described(
@@ -234,12 +234,12 @@ class PublicNoise(Protocol):
     noise that anybody can draw again."""
 
     def whole(
-        self, u: PlannedUniverse, tree: MeasuredSpine, counts: Mapping[str, Histogram]
+        self, universe: PlannedUniverse, tree: MeasuredSpine, counts: Mapping[str, Histogram]
     ) -> MeasurementSource:
         """All answers are drawn."""
 
     def on_request(
-        self, u: PlannedUniverse, spine: Spine, counts: Mapping[str, Histogram]
+        self, universe: PlannedUniverse, spine: Spine, counts: Mapping[str, Histogram]
     ) -> SparseSource:
         """A source that draws only the requested answers."""
 
@@ -281,7 +281,7 @@ class ReleaseSource(ReplicateSource):
         budget nobody states."""
         raise NotImplementedError
 
-    def queries(self, u: Universe) -> Mapping[str, tuple[str, ...]]:
+    def queries(self, universe: Universe) -> Mapping[str, tuple[str, ...]]:
         """By level, what was measured of a universe."""
         raise NotImplementedError
 
@@ -289,9 +289,9 @@ class ReleaseSource(ReplicateSource):
         """The published counts of the lowest level, by universe."""
         raise NotImplementedError
 
-    def counts(self, u: Universe) -> Histogram:
+    def counts(self, universe: Universe) -> Histogram:
         """Those of one universe."""
-        return self.published()[u.name]
+        return self.published()[universe.name]
 
     def again(
         self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
@@ -301,14 +301,14 @@ class ReleaseSource(ReplicateSource):
         Raises as :meth:`planned`."""
         raise NotImplementedError
 
-    def replicates(self, u: Universe) -> Iterator[Histogram]:
+    def replicates(self, universe: Universe) -> Iterator[Histogram]:
         """The replicates that the release's intervals are made from, in order; nothing if it has
         none yet.
         """
         codes = replicates.codes_of(self.spine, self.spine.levels[-1])
         for n in range(1, 1 + int(self._manifest().get("replicates", 0))):
-            path = replicates.path_of(self.folder / INTERVALS, u.kind.folder, n)
-            yield replicates.read(path, codes, u.schema)
+            path = replicates.path_of(self.folder / INTERVALS, universe.kind.folder, n)
+            yield replicates.read(path, codes, universe.schema)
 
     @property
     def asked(self) -> IntervalOptions | None:

@@ -66,14 +66,14 @@ class SeededNoise:
     replicate: int
 
     def whole(
-        self, u: PlannedUniverse, tree: MeasuredSpine, counts: Mapping[str, Histogram]
+        self, universe: PlannedUniverse, tree: MeasuredSpine, counts: Mapping[str, Histogram]
     ) -> NewNoise:
-        return NewNoise(u, tree, counts, self)
+        return NewNoise(universe, tree, counts, self)
 
     def on_request(
-        self, u: PlannedUniverse, spine: Spine, counts: Mapping[str, Histogram]
+        self, universe: PlannedUniverse, spine: Spine, counts: Mapping[str, Histogram]
     ) -> NewNoiseOnDemand:
-        return NewNoiseOnDemand(u, spine, counts, self)
+        return NewNoiseOnDemand(universe, spine, counts, self)
 
     @property
     def entropy(self) -> entropy.Entropy:

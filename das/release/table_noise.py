@@ -348,29 +348,31 @@ class AchievedPrecision:
 
 
 def achieved_precision(
-    release: OpenedRelease, u: Universe
+    release: OpenedRelease, universe: Universe
 ) -> Mapping[LevelQuery, AchievedPrecision]:
     """The precision of everything measured. Empty for a part of a release, where it takes too long,
     or where the measurements do not separate every cell.
     """
-    tree = release.tree(u)
+    tree = release.tree(universe)
     if release.part is not None or not (
-        tree.alike or all(n.mechanism.currency == "rho" for n in u.noise)
+        tree.alike or all(n.mechanism.currency == "rho" for n in universe.noise)
     ):  # shares of chains add up in rho alone
         return {}
-    noise = u.own if isinstance(u, Planned) else u.noise
+    noise = universe.own if isinstance(universe, Planned) else universe.noise
     pairs = tuple((n.level, n.query) for n in noise)
-    if not _quick(u, [tree.spine.units(level) for level in tree.spine.levels], pairs):
+    if not _quick(universe, [tree.spine.units(level) for level in tree.spine.levels], pairs):
         return {}
     draws, precision = Choices.over(pairs, tree), np.array([1 / n.variance for n in noise])
     estimands = [Estimand(level, q) for level, q in pairs]
     try:
-        model = trees.of_structures(u.schema, tree, release.bounds(u), draws, estimands, {})
+        model = trees.of_structures(
+            universe.schema, tree, release.bounds(universe), draws, estimands, {}
+        )
         f = model.variances(draws.precision(precision))
     except UserError:  # nothing tells some cells apart; or the tree is one unit
         return {}
     spare = redundant(model, precision, f)
-    measured = {(n.level, n.query) for n in u.noise}
+    measured = {(n.level, n.query) for n in universe.noise}
     return {
         pair: AchievedPrecision(float(np.sqrt(v)), bool(no))
         for pair, v, no in zip(pairs, f, spare, strict=True)
@@ -378,9 +380,9 @@ def achieved_precision(
     }
 
 
-def _quick(u: Universe, units: list[int], pairs: tuple[LevelQuery, ...]) -> bool:
+def _quick(universe: Universe, units: list[int], pairs: tuple[LevelQuery, ...]) -> bool:
     contrasts = Contrasts.for_queries(
-        u.schema, [u.schema.query(q) for q in dict.fromkeys(q for _, q in pairs)]
+        universe.schema, [universe.schema.query(q) for q in dict.fromkeys(q for _, q in pairs)]
     )
     above = sum(units[:-1])
     return above + units[-1] <= UNITS and above * len(contrasts.kinds) * contrasts.d**3 <= WORK

@@ -99,10 +99,11 @@ FUNCTIONS: Mapping[str, AreaFunction] = {
 }
 
 
-def other_side(value: Floats, replicates: Floats, of: float = 0.5) -> Floats:
-    """How often a rerun of the algorithm would find a share on the other side of ``of``: the part
-    of the replicates ``(s, areas)`` that are there. No probability about the truth."""
-    return ((replicates > of) != (value > of)).mean(axis=0)
+def other_side(value: Floats, replicates: Floats, threshold: float = 0.5) -> Floats:
+    """How often a rerun of the algorithm would find a share on the other side of
+    ``threshold``: the part of the replicates ``(s, areas)`` that are there. No probability about
+    the truth."""
+    return ((replicates > threshold) != (value > threshold)).mean(axis=0)
 
 
 def for_all_at_once(

@@ -184,8 +184,8 @@ def _log_odds(
     room = y[0][:, None] - summed.values + known
     base = odds - rate / levels.others[0] * (2 * room + 1)
 
-    def stationary(u: Floats) -> Floats:
-        q = base + (rate * (2 * u - 1))[:, None]
+    def stationary(upper: Floats) -> Floats:
+        q = base + (rate * (2 * upper - 1))[:, None]
         rise, fall = ((given[:, a] * expit(s * q)).sum(axis=1) for a, s in ((0, 1), (1, -1)))
         with np.errstate(divide="ignore"):
             return np.log(rise) - np.log(fall)

@@ -77,15 +77,15 @@ class InputOutlook:
     confidential: bool = False
 
 
-def one_folder(given: Sequence[Path], named: Sequence[str], of: str) -> Path:
+def one_folder(given: Sequence[Path], named: Sequence[str], content: str) -> Path:
     """The folder of records that is ``given``, or else ``named`` by the configuration. Raises
-    :class:`UserError` unless there is one; ``of`` says what it has."""
+    :class:`UserError` unless there is one; ``content`` says what it has."""
     paths = list(given) or [Path(p) for p in named]
     if len(paths) != 1:
         raise UserError(
             f"{len(paths)} folders of records are named",
             where="data.path",
-            remedy=f"give one {of}: --data FOLDER",
+            remedy=f"give one {content}: --data FOLDER",
         )
     return paths[0]
 

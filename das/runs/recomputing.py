@@ -25,7 +25,7 @@ _TEXTS = ("report.html", "dictionary.csv", "spec.toml")
 
 
 def check_recomputed(
-    release: Path, found: Wording, *, workers: int = 1, progress: Progress
+    release: Path, wording: Wording, *, workers: int = 1, progress: Progress
 ) -> None:
     """Estimate again from the measurements of a release that is verified, in a temporary folder,
     and compare every file.
@@ -38,10 +38,10 @@ def check_recomputed(
         half = publication_of(release)
         estimate_again(release, made, half, workers=workers, progress=progress)
         again = dict(statement.read(made / "release").digests)
-        _compare(release, dict(found.said.digests), again, found)
+        _compare(release, dict(wording.said.digests), again, wording)
 
 
-def _compare(release: Path, there: dict[str, str], again: dict[str, str], found: Wording) -> None:
+def _compare(release: Path, there: dict[str, str], again: dict[str, str], wording: Wording) -> None:
     for name in sorted({*there, *again} - set(_SEPARATE)):
         if there.get(name) == again.get(name):
             continue
@@ -53,7 +53,7 @@ def _compare(release: Path, there: dict[str, str], again: dict[str, str], found:
             else "is not what these measurements give, estimated again"
         )
         if name in _TEXTS and name in there and name in again:
-            found.differs(what, release / name)
+            wording.differs(what, release / name)
         else:
             raise ReleaseError(
                 what,

@@ -248,8 +248,8 @@ class ProblemBatch:
         layout = Arrangement(cells, rows, children, problem, kind, len(problems))
         places = [(problems[i], kinds[i][j], j) for *_, i, j in found]
 
-        def flat(of: Callable[[CheckedQP], Any]) -> Array:
-            return np.concatenate([of(p)[k].T.ravel() for p, k, _ in places])
+        def flat(values: Callable[[CheckedQP], Any]) -> Array:
+            return np.concatenate([values(p)[k].T.ravel() for p, k, _ in places])
 
         some = any(p.support is not None for p in problems)
         gram, inverse, null, rows, back = _maps(layout, places)
@@ -436,8 +436,8 @@ def _maps(
         )
     width = [int(layout.children[a]) for a, _ in layout.runs]
 
-    def stacked(of: Callable[[CheckedQP, int], Array]) -> BlockDiagonal:
-        each = [[of(p, j) for p, _, j in places[a:b]] for a, b in layout.runs]
+    def stacked(matrix: Callable[[CheckedQP, int], Array]) -> BlockDiagonal:
+        each = [[matrix(p, j) for p, _, j in places[a:b]] for a, b in layout.runs]
         return BlockDiagonal([m[0][None] if len(m) == 1 else np.stack(m) for m in each], width)
 
     def attribute(name: str) -> BlockDiagonal:

@@ -103,16 +103,19 @@ class Transports:
         return np.asarray(h + one * (np.ones((m, m)) + added[:, None, None] * np.eye(m)))
 
 
-def transported(of: Transports) -> tuple[Array, Array, NDArray[np.bool_]]:
+def transported(transports: Transports) -> tuple[Array, Array, NDArray[np.bool_]]:
     """The solution ``(rows, m)``; of each block the gap of its value, and whether it was solved."""
-    mu, x = np.zeros_like(of.totals), np.empty_like(of.target)
-    gap, solved = np.zeros(len(of.totals)), np.zeros(len(of.totals), dtype=bool)
-    left, added = np.ones(len(of.totals), dtype=bool), np.full(len(of.totals), _FIRST)
+    mu, x = np.zeros_like(transports.totals), np.empty_like(transports.target)
+    gap, solved = np.zeros(len(transports.totals)), np.zeros(len(transports.totals), dtype=bool)
+    left, added = (
+        np.ones(len(transports.totals), dtype=bool),
+        np.full(len(transports.totals), _FIRST),
+    )
     for _ in range(_STEPS):
-        some = of.part(left)
+        some = transports.part(left)
         here = some.rows_at(mu[left])
         missing = some.totals - some.over_rows(here)
-        x[left[of.block]] = here
+        x[left[transports.block]] = here
         gap[left] = np.abs((mu[left] * missing).sum(axis=1))
         done = np.abs(missing).max(axis=1) <= _EXACT * (1 + some.totals.max(axis=1))
         solved[left] = done
@@ -127,16 +130,16 @@ def transported(of: Transports) -> tuple[Array, Array, NDArray[np.bool_]]:
 
 
 def _stepped(
-    of: Transports, mu: Array, x: Array, missing: Array, added: Array
+    transports: Transports, mu: Array, x: Array, missing: Array, added: Array
 ) -> tuple[Array, Array]:
     """The multipliers after a step, as far as it brings what its slope promises; and what is added
     to the curvature next."""
-    step = np.linalg.solve(of.curvature(x, added), missing[:, :, None])[:, :, 0]
-    slope, before = (step * missing).sum(axis=1), of.dual(mu, x)
+    step = np.linalg.solve(transports.curvature(x, added), missing[:, :, None])[:, :, 0]
+    slope, before = (step * missing).sum(axis=1), transports.dual(mu, x)
     length, open_ = np.ones(len(mu)), np.ones(len(mu), dtype=bool)
     for _ in range(_HALVINGS):
         there = mu + length[:, None] * step
-        now = of.dual(there, of.rows_at(there))
+        now = transports.dual(there, transports.rows_at(there))
         noise = 1e-13 * (1 + np.abs(before))
         open_ = now < before + _GAIN * length * slope - noise
         if not open_.any():

@@ -185,16 +185,18 @@ def _check_letters(spec: CountsKeys) -> None:
             )
 
 
-def check_chain(u: Universe) -> None:
+def check_chain(universe: Universe) -> None:
     """Each query of the rounding chain is finer than the next; all of them tell dwelling groups
     apart.
     """
-    schema = u.schema
+    schema = universe.schema
     try:
-        queries = [schema.query(name) for name in u.chain]
+        queries = [schema.query(name) for name in universe.chain]
     except SpecError as error:
         raise SpecError(
-            f"{error.where}: {error.what}", where=u.key("rounding.chain"), remedy=error.remedy
+            f"{error.where}: {error.what}",
+            where=universe.key("rounding.chain"),
+            remedy=error.remedy,
         ) from None
     if schema.dwelling is not None and queries:
         queries.append(schema.query(schema.dwelling))
@@ -202,17 +204,17 @@ def check_chain(u: Universe) -> None:
         if not coarse.sums(fine):
             raise SpecError(
                 f"{fine.name!r} does not tell the groups of {coarse.name!r} apart",
-                where=u.key("rounding.chain"),
+                where=universe.key("rounding.chain"),
                 remedy="nest the queries, fine to coarse, each naming the dwelling attribute",
             )
 
 
-def _check_invariants(u: Universe, levels: tuple[str, ...]) -> None:
+def _check_invariants(universe: Universe, levels: tuple[str, ...]) -> None:
     """Counts that are exact are nested among themselves and with the rounding's sums, or no network
     rounds them.
     """
-    where = u.key("constraints.invariants")
-    for level, name in u.exact.queries:
+    where = universe.key("constraints.invariants")
+    for level, name in universe.exact.queries:
         if level not in levels:
             raise SpecError(
                 f"{level!r} is not a level",
@@ -220,23 +222,35 @@ def _check_invariants(u: Universe, levels: tuple[str, ...]) -> None:
                 remedy=f"the levels are {', '.join(levels)}",
             )
         try:
-            u.schema.query(name)
+            universe.schema.query(name)
         except SpecError as error:
             raise SpecError(error.what, where=where, remedy=error.remedy) from None
-    if all(name == "total" for _, name in u.exact.queries):
+    if all(name == "total" for _, name in universe.exact.queries):
         return
-    if u.schema.dwelling is not None and (u.exact.housing_units or u.exact.group_quarters):
+    if universe.schema.dwelling is not None and (
+        universe.exact.housing_units or universe.exact.group_quarters
+    ):
         raise SpecError(
             "with bounds on dwellings only totals can be exact",
             where=where,
             remedy="set constraints.housing_units and constraints.group_quarters to false",
         )
-    queries = [u.schema.query(name) for name in dict.fromkeys(name for _, name in u.exact.counts)]
+    _check_nested(universe, where)
+
+
+def _check_nested(universe: Universe, where: str) -> None:
+    """Of two exact queries, or one and a query of the rounding, one is a sum of the other."""
+    names = dict.fromkeys(name for _, name in universe.exact.counts)
+    queries = [universe.schema.query(name) for name in names]
     for a in queries:
-        for b in [*queries, *map(u.schema.query, u.chain)]:
+        for b in [*queries, *map(universe.schema.query, universe.chain)]:
             if not (a.sums(b) or b.sums(a)):
-                chain = " (of rounding.chain)" if b.name in u.chain else ""
-                other = f"; or change {u.key('rounding.chain')} (to [], for none)" if chain else ""
+                chain = " (of rounding.chain)" if b.name in universe.chain else ""
+                other = (
+                    f"; or change {universe.key('rounding.chain')} (to [], for none)"
+                    if chain
+                    else ""
+                )
                 raise SpecError(
                     f"{a.name!r} and {b.name!r}{chain} cross: neither is a sum of the other",
                     where=where,

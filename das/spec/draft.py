@@ -21,13 +21,13 @@ UNKNOWN = ("unknown", "missing", "not-stated")
 
 
 def draft(
-    table: InputProfile, found: Guess, name: str, *, rare: bool = False, places: str | None = None
+    table: InputProfile, guess: Guess, name: str, *, rare: bool = False, places: str | None = None
 ) -> str:
     """The whole configuration, commented. ``rare``: with all levels of the table, also those that
     few rows have. ``places`` is the path of a table of all places. No number of records is in
     it."""
-    columns = columns_of(found)
-    levels = [n for n, c in columns["places"].items() if c in found.geography]
+    columns = columns_of(guess)
+    levels = [n for n, c in columns["places"].items() if c in guess.geography]
     return rendered(
         "draft.toml.j2",
         table=table,
@@ -35,24 +35,24 @@ def draft(
         listed=places,
         levels=["All" if "Country" in columns["places"] else "Country", *levels],
         rare=rare,
-        left_out=left_out(found),
+        left_out=left_out(guess),
         least=RARE,
         **columns,
     )
 
 
-def columns_of(found: Guess) -> dict[str, Any]:
+def columns_of(guess: Guess) -> dict[str, Any]:
     """The columns with the names that the configuration gives them, for ``data.toml.j2``."""
     return {
-        "found": found,
-        "places": named([*found.geography, *found.areas], level_name),
-        "attributes": named(found.attributes, attribute_name),
+        "found": guess,
+        "places": named([*guess.geography, *guess.areas], level_name),
+        "attributes": named(guess.attributes, attribute_name),
     }
 
 
-def left_out(found: Guess) -> list[str]:
+def left_out(guess: Guess) -> list[str]:
     """The attributes with levels that so few rows have that they are not copied."""
-    return [c.name for c in found.attributes if len(c.common(RARE)) < len(c.values)]
+    return [c.name for c in guess.attributes if len(c.common(RARE)) < len(c.values)]
 
 
 def text(value: object) -> str:

@@ -101,9 +101,9 @@ def bounds_in_words(lowest: str) -> Mapping[str, str]:
     }
 
 
-def counts_in_words(u: Universe, level: str, query: str) -> str:
+def counts_in_words(universe: Universe, level: str, query: str) -> str:
     by = "" if query == "total" else f" by {query}"
-    return f"the number of {u.records} of every {level}{by}, exactly"
+    return f"the number of {universe.records} of every {level}{by}, exactly"
 
 
 # The measurements of a specification that buy nothing (:mod:`das.model.ledger`).

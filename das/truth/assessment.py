@@ -110,13 +110,20 @@ def tally(piece: Piece) -> Tallies:
     return Tallies(tuple(_tally(u, piece) for u in piece.universes), tuple(odd))
 
 
-def _tally(u: Comparand, piece: Piece) -> UniverseTallies:
-    m, schema = u.measured, u.universe.schema
+def _tally(comparand: Comparand, piece: Piece) -> UniverseTallies:
+    m, schema = comparand.measured, comparand.universe.schema
     queries = (
         () if m is None else tuple(tally_queries(m.truth, m.against, m.spine, schema, piece.levels))
     )
-    tables = tally_tables(u.truth, u.published, piece.levels, u.tables, u.whole, piece.areas)
-    return UniverseTallies(u.universe.name, queries, tables)
+    tables = tally_tables(
+        comparand.truth,
+        comparand.published,
+        piece.levels,
+        comparand.tables,
+        comparand.whole,
+        piece.areas,
+    )
+    return UniverseTallies(comparand.universe.name, queries, tables)
 
 
 def write(

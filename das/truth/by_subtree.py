@@ -268,26 +268,29 @@ def write_whole(
 def _compared(
     opened: OpenedRelease,
     directory: RunDirectory,
-    u: Universe,
+    universe: Universe,
     known: TrueHistograms,
     of_tree: Mapping[str, Histogram],
     truth: TrueHistograms,
     published: Mapping[str, Histogram],
 ) -> Comparand:
-    spine, arrays = opened.tree(u).spine, parted(messages.read(directory.whole), u.name)
-    queries = {level: opened.queries_by_level(u).get(level, ()) for level in opened.levels}
-    against = Published(opened.source(u), of_tree, queries, opened.estimates(u))
+    spine, arrays = (
+        opened.tree(universe).spine,
+        parted(messages.read(directory.whole), universe.name),
+    )
+    queries = {level: opened.queries_by_level(universe).get(level, ()) for level in opened.levels}
+    against = Published(opened.source(universe), of_tree, queries, opened.estimates(universe))
     whole = Whole(
         Confidential(Histogram.of_arrays(parted(arrays, "truth"))),
         Histogram.of_arrays(parted(arrays, "published")),
     )
     return Comparand(
-        u,
+        universe,
         truth,
         published,
         Measured(spine, known, against),
         whole,
-        universe_tables(u, opened.assigned(u.name)),
+        universe_tables(universe, opened.assigned(universe.name)),
     )
 
 

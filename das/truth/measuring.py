@@ -46,7 +46,7 @@ def planned(
 
 
 def measure_part(
-    u: Planned,
+    universe: Planned,
     level: str,
     truth: Confidential[Histogram],
     tree: MeasuredSpine,
@@ -67,23 +67,27 @@ def measure_part(
         PrivacyError: the noise cannot be drawn again, and a lost task may have drawn it.
     """
     if noise.key_mark is None and not RunDirectory(release.parent).claim(
-        u.name, level, subtree, number
+        universe.name, level, subtree, number
     ):
         raise PrivacyError(
             "a lost task may have drawn it, and its noise cannot be drawn again",
-            where=f"{u.name} at {level}, part {subtree}",
+            where=f"{universe.name} at {level}, part {subtree}",
             remedy="continue with --resume --accept-spent, which charges a second measurement",
         )
-    marks, root = hashlib.sha256(), run_directory.nmf_folder(release, u.name)
+    marks, root = hashlib.sha256(), run_directory.nmf_folder(release, universe.name)
 
     def drawn() -> Iterator[Measurement]:
-        for chunk in draw(truth, level, u.name, u.schema, tree, u.plan, noise, number):
+        for chunk in draw(
+            truth, level, universe.name, universe.schema, tree, universe.plan, noise, number
+        ):
             marks.update(bytes.fromhex(chunk.mark))
             yield from chunk.measurements
 
-    files = nmf.write(root, level, u.schema, tree.spine, drawn(), subtree, private=noise.private)
+    files = nmf.write(
+        root, level, universe.schema, tree.spine, drawn(), subtree, private=noise.private
+    )
     return MeasuredPart(
-        u.name,
+        universe.name,
         level,
         subtree,
         marks.hexdigest()[:32],

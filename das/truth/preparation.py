@@ -224,19 +224,19 @@ def _records(
 
 
 def _own(
-    u: Universe, part: OwnUniverse, blocks: Blocks, progress: Progress
+    universe: Universe, part: OwnUniverse, blocks: Blocks, progress: Progress
 ) -> tuple[Confidential[Records], tuple[Source, ...]]:
     """The records of a universe with its own files."""
     if not part.data.path:
-        key = u.key("data.path")
+        key = universe.key("data.path")
         raise SpecError("no input is named", where=key, remedy=f"set it, or give --set {key}=FILE")
     return read_beside(
         [Path(p) for p in part.data.path],
-        u.schema,
+        universe.schema,
         blocks,
         columns=part.data.columns,
         encoding=part.data.encoding,
-        where=u.key("data.columns"),
+        where=universe.key("data.columns"),
         progress=progress,
     )
 
@@ -253,7 +253,7 @@ def _at_units(
 
 
 def _constraints(
-    u: Universe,
+    universe: Universe,
     tree: MeasuredSpine,
     lowest_counts: Confidential[Histogram],
     structures: NDArray[np.int64] | None,
@@ -262,18 +262,18 @@ def _constraints(
     """What is published exactly about the units of the tree. These are the only true values that
     leave without noise."""
     lowest = tree.spine.levels[-1]
-    out = _bounds(u, tree, structures)
+    out = _bounds(universe, tree, structures)
     known = lowest_counts.open("some counts are invariant")
     there = known if tree.alike else tree.of_published(known)
-    for level, query in u.exact.counts:
+    for level, query in universe.exact.counts:
         home = tree.spine.up(lowest, level)
-        counts = there.up(home, tree.spine.units(level)).answer(u.schema.query(query))
-        whole = _wholes(tree, published, level, u.key("constraints"))
+        counts = there.up(home, tree.spine.units(level)).answer(universe.schema.query(query))
+        whole = _wholes(tree, published, level, universe.key("constraints"))
         split = len(np.unique(whole)) < len(whole)
         if split and query != "total":
             raise InputError(
                 f"a {level} of two branches has its {query!r} in two units",
-                where=u.key("constraints.invariants"),
+                where=universe.key("constraints.invariants"),
                 remedy=(
                     "on an optimized spine only totals of states can be exact: name these, or set"
                     ' geography.spine = "tabulation"'
@@ -283,24 +283,24 @@ def _constraints(
             joint = np.zeros(published.units(level), dtype=np.int64)
             np.add.at(joint, whole, counts[:, 0])
             counts = joint[whole, None]
-        name, says = "joint_total" if split else query, counts_in_words(u, level, query)
+        name, says = "joint_total" if split else query, counts_in_words(universe, level, query)
         out.append(Constraint(name, level, query, "=", counts, says))
     return tuple(out)
 
 
 def _bounds(
-    u: Universe, tree: MeasuredSpine, structures: NDArray[np.int64] | None
+    universe: Universe, tree: MeasuredSpine, structures: NDArray[np.int64] | None
 ) -> list[Constraint]:
     """What housing units and facilities, whose numbers are public, say of the lowest units."""
     low_high = geography.lowest(
-        u.schema,
+        universe.schema,
         None if structures is None else structures[tree.place],
-        housing_units=u.exact.housing_units,
-        group_quarters=u.exact.group_quarters,
+        housing_units=universe.exact.housing_units,
+        group_quarters=universe.exact.group_quarters,
     )
     if low_high is None:
         return []
-    lowest, dwelling = tree.spine.levels[-1], str(u.schema.dwelling)
+    lowest, dwelling = tree.spine.levels[-1], str(universe.schema.dwelling)
     says = bounds_in_words(lowest)
     return [
         Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says[name])
@@ -376,11 +376,11 @@ class PublicTree:
         np.add.at(out, self.unit, given)
         return out[tree.place]
 
-    def bounds(self, u: Planned, tree: MeasuredSpine) -> dict[str, LevelBounds]:
+    def bounds(self, universe: Planned, tree: MeasuredSpine) -> dict[str, LevelBounds]:
         """What is known exactly, with zeros for totals: variances depend on no count."""
-        e = u.exact
+        e = universe.exact
         found = geography.lowest(
-            u.schema,
+            universe.schema,
             self.structures(tree),
             housing_units=e.housing_units,
             group_quarters=e.group_quarters,
@@ -393,7 +393,7 @@ class PublicTree:
             part = np.unique(tree.home_units(e.total, self.spine), return_inverse=True)[1]
             if part.max() + 1 < len(part):
                 total = JointTotals(part, np.zeros(part.max() + 1, dtype=np.int64))
-        return geography.bounds(u.schema, tree.spine, limits, total, e.total)
+        return geography.bounds(universe.schema, tree.spine, limits, total, e.total)
 
     def areas(self) -> dict[str, Areas]:
         """Areas by kind: the geographic fields that are not levels, the published units of each

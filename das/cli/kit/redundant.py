@@ -10,10 +10,10 @@ from das.model.ledger import MeasuredRecords, RedundantMeasurement, RedundantMea
 from das.release.publications import PublicHalf
 
 
-def redundancy_notes(of: PublicHalf, spec: Any, release: Path) -> list[str]:
+def redundancy_notes(half: PublicHalf, spec: Any, release: Path) -> list[str]:
     """A line for each measurement of a run that bought nothing, by the trees that were measured."""
-    _, spare = of.outlook(of.resolved(spec))
-    return lines(of.spare_of(release)) if spare else []
+    _, spare = half.outlook(half.resolved(spec))
+    return lines(half.spare_of(release)) if spare else []
 
 
 def as_data(all_: RedundantMeasurements) -> list[dict[str, Any]]:

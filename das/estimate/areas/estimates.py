@@ -322,8 +322,8 @@ class _OneCount:
         )
 
 
-def _sums(home: Ints, of: Array, homes: int) -> Array:
-    return np.bincount(home, weights=of, minlength=homes).astype(np.float64, copy=False)
+def _sums(home: Ints, weights: Array, homes: int) -> Array:
+    return np.bincount(home, weights=weights, minlength=homes).astype(np.float64, copy=False)
 
 
 def variances(

@@ -263,7 +263,7 @@ def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray
 
 
 def _check(
-    header: pl94_common.Header, found: pl94_common.HeaderPlaces, values: NDArray[np.int32]
+    header: pl94_common.Header, places: pl94_common.HeaderPlaces, values: NDArray[np.int32]
 ) -> None:
     pl94.check_sums(values, pl94.IDENTITIES, CELLS, header.line, f"segments of {header.name}")
     for name, of_header, cell in (
@@ -271,4 +271,4 @@ def _check(
         ("HU100", header.hu100, pl94.HOUSING),
     ):
         pl94_common.check_header(header, name, of_header, values[cell], CELLS[cell])
-    pl94_common.check_levels(values, found, list(pl94_common.LEVELS)[1:], CELLS, header.name)
+    pl94_common.check_levels(values, places, list(pl94_common.LEVELS)[1:], CELLS, header.name)

@@ -167,21 +167,21 @@ def places(header: Header, block_level: str = "750") -> HeaderPlaces:
     return found
 
 
-def _check_nested(header: Header, found: HeaderPlaces) -> None:
-    blocks = points(found.codes["750"])
+def _check_nested(header: Header, places: HeaderPlaces) -> None:
+    blocks = points(places.codes["750"])
     if (wrong := blocks[:, 11] != blocks[:, 12]).any():
         bad = int(np.flatnonzero(wrong)[0])
         _refuse(
             header,
-            found.rows["750"][bad],
-            f"block {found.codes['750'][bad][12:]} is not of its block group",
+            places.rows["750"][bad],
+            f"block {places.codes['750'][bad][12:]} is not of its block group",
         )
-    if len(states := found.above("040")[0]) > 1:
+    if len(states := places.above("040")[0]) > 1:
         raise InputError(
             f"holds blocks of states {states[0]} and {states[1]}", where=header.name, remedy=AGAIN
         )
-    for level in found.rows:
-        known, inside = found.codes[level], found.above(level)[0]
+    for level in places.rows:
+        known, inside = places.codes[level], places.above(level)[0]
         if len(odd := np.setxor1d(known, inside)):
             what = "has no blocks" if odd[0] in known else "has blocks, but no row of its own"
             raise InputError(
@@ -204,7 +204,7 @@ def check_header(
 
 def check_levels(
     values: NDArray[np.int32],
-    found: HeaderPlaces,
+    places: HeaderPlaces,
     levels: Sequence[str],
     names: Sequence[str],
     where: str,
@@ -212,14 +212,14 @@ def check_levels(
     """Raises unless the blocks add up to the rows of each of ``levels`` that is present, on every
     cell.
     """
-    for level in (lv for lv in levels if lv in found.rows):
-        _, first = found.above(level)
+    for level in (lv for lv in levels if lv in places.rows):
+        _, first = places.above(level)
         for cell, name in enumerate(names):
-            total = np.add.reduceat(values[cell, found.rows["750"]].astype(np.int64), first)
-            if (wrong := total != values[cell, found.rows[level]]).any():
+            total = np.add.reduceat(values[cell, places.rows["750"]].astype(np.int64), first)
+            if (wrong := total != values[cell, places.rows[level]]).any():
                 bad = int(np.flatnonzero(wrong)[0])
                 raise InputError(
-                    f"the blocks of {LEVELS[level].field} {found.codes[level][bad]} add up to"
+                    f"the blocks of {LEVELS[level].field} {places.codes[level][bad]} add up to"
                     f" another {name} than its own row has",
                     where=where,
                     remedy=AGAIN,

@@ -46,12 +46,12 @@ DISTRICTS = ("CD", "SLDU", "SLDL", "VTD", "SDELM", "SDSEC", "SDUNI")
 RAW = {"Place": "PLACE", "AIAN": "AIANHH"} | {f: f for f in DISTRICTS}
 
 
-def geography(header: Header, found: HeaderPlaces) -> dict[str, Codes]:
+def geography(header: Header, places: HeaderPlaces) -> dict[str, Codes]:
     """The geographic fields of the blocks. Places, American Indian areas and districts are raw
     codes, all 9 for none.
     """
-    at = found.rows["750"]
-    code = characters(encoded(found.codes["750"]))
+    at = places.rows["750"]
+    code = characters(encoded(places.codes["750"]))
     fields = {level.field: of_characters(code[:, : level.width]) for level in LEVELS.values()}
     fields["Tract_Group"] = of_characters(code[:, :9])
     fields["County_Subdivision"] = np.strings.add(
@@ -80,12 +80,12 @@ class Counts(NamedTuple):
 
 
 def persons(
-    values: NDArray[np.int32], found: HeaderPlaces, where: str, chunk: int = 1 << 14
+    values: NDArray[np.int32], places: HeaderPlaces, where: str, chunk: int = 1 << 14
 ) -> Counts:
     """Persons by block and (voting age, Hispanic, race), ``HALF`` = 252 cells, those > 0 in order
     of block.
     """
-    rows, out = found.rows["750"], []
+    rows, out = places.rows["750"], []
     for start in range(0, len(rows), chunk):
         at = rows[start : start + chunk]
         p1, p2, p3, p4 = (
@@ -95,7 +95,7 @@ def persons(
         if h.size and h.min() < 0:
             bad, race = (int(i[0]) for i in np.nonzero(h < 0))
             raise InputError(
-                f"block {found.codes['750'][start + bad]} has fewer persons of race"
+                f"block {places.codes['750'][start + bad]} has fewer persons of race"
                 f" {CENRACE[race % 63]} in all than in its parts (tables P1 to P4)",
                 where=where,
                 remedy=AGAIN,

@@ -201,19 +201,19 @@ class _TreeRows:
 
 def _checked(
     path: Path,
-    found: _TreeRows,
+    tree_rows: _TreeRows,
     spine: Spine,
     published: Spine,
     upper: Sequence[NDArray[np.int8]] = (),
     shares: bool = True,
 ) -> MeasuredSpine:
     """The tree of these levels, which follow those of ``upper``, and of their places."""
-    place = np.concatenate([np.zeros(0, dtype=np.int64), *found.places])
+    place = np.concatenate([np.zeros(0, dtype=np.int64), *tree_rows.places])
     if spine.levels != published.levels or (place < 0).any():
         raise _strange(path)
-    last = (*upper, *found.last(path, published.levels))
+    last = (*upper, *tree_rows.last(path, published.levels))
     try:
-        return MeasuredSpine(spine, place, last, shares=shares and found.shares)
+        return MeasuredSpine(spine, place, last, shares=shares and tree_rows.shares)
     except InputError as error:
         raise ReleaseError(
             f"{error.what} ({error.where})", where=path, remedy=spine_file.REMEDY

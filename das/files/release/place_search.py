@@ -243,9 +243,9 @@ def only(places: PlaceColumns, chosen: Sequence[NamedPlace]) -> NDArray[np.bool_
     return out
 
 
-def _listed(found: Sequence[NamedPlace]) -> str:
-    more = f"; and {len(found) - LISTED:,} more" if len(found) > LISTED else ""
-    return "; ".join(p.says() for p in found[:LISTED]) + more
+def _listed(places: Sequence[NamedPlace]) -> str:
+    more = f"; and {len(places) - LISTED:,} more" if len(places) > LISTED else ""
+    return "; ".join(p.says() for p in places[:LISTED]) + more
 
 
 def _place(level: str, places: PlaceColumns, row: int) -> NamedPlace:

@@ -290,13 +290,13 @@ def collected(path: Path, rows: Iterable[tuple[str, pa.Table]]) -> dict[str, Lev
     return found
 
 
-def tree(path: Path, found: Mapping[str, LevelRows], upper: Spine | None = None) -> Spine:
+def tree(path: Path, level_rows: Mapping[str, LevelRows], upper: Spine | None = None) -> Spine:
     """The tree of some levels, which lie below those of ``upper`` where that is given."""
     levels = [] if upper is None else list(upper.levels)
     codes = [] if upper is None else list(upper.codes)
     parents = [] if upper is None else list(upper.parent)
     names = [] if upper is None else list(upper.names)
-    for level, here in found.items():
+    for level, here in level_rows.items():
         here.check_geoids(whole=upper is None)
         parents.append(here.numbers(codes[-1]) if codes else np.zeros(here.units, dtype=np.int64))
         levels.append(level)

@@ -40,13 +40,17 @@ def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | Fore
 
 
 def check_queries(
-    lines: Sequence[Line | ForeignLine], universe: str, level: str, found: Iterable[str], root: Path
+    lines: Sequence[Line | ForeignLine],
+    universe: str,
+    level: str,
+    measured: Iterable[str],
+    root: Path,
 ) -> None:
-    """Raises :class:`ReleaseError` where the queries that were ``found`` in the files of a level
+    """Raises :class:`ReleaseError` where the queries that were ``measured`` in the files of a level
     are not those of its lines.
     """
     said = {d.query for d in lines if (d.universe, d.level) == (universe, level)}
-    if odd := said ^ set(found):
+    if odd := said ^ set(measured):
         raise ReleaseError(
             f"{sorted(odd)[0]!r} is in the files or in {NAME}, not in both",
             where=f"{root}, {level}",

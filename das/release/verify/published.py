@@ -53,26 +53,30 @@ def check_published(opened: OpenedRelease, wording: Wording) -> None:
     check_microdata_names(opened.folder, folders, opened.after.csv, opened.after.private, wording)
 
 
-def _counted(opened: OpenedRelease, u: Universe) -> dict[str, Histogram]:
+def _counted(opened: OpenedRelease, universe: Universe) -> dict[str, Histogram]:
     """What the microdata of a universe say, by level."""
-    folder = opened.folder / MICRODATA / u.kind.folder
+    folder = opened.folder / MICRODATA / universe.kind.folder
     try:
-        return reading.read(folder, u, opened.spine.codes[-1]).upward(opened.spine)
+        return reading.read(folder, universe, opened.spine.codes[-1]).upward(opened.spine)
     except InputError as error:
         raise ReleaseError(error.what, where=error.where or folder, remedy=ALTERED) from None
 
 
 def _check_exact(
-    opened: OpenedRelease, u: Universe, lowest: Histogram, counts: Mapping[str, Histogram]
+    opened: OpenedRelease, universe: Universe, lowest: Histogram, counts: Mapping[str, Histogram]
 ) -> None:
     """In every unit the counts are what is published exactly of it."""
-    where, tree, spine = opened.folder / MICRODATA / u.kind.folder, opened.tree(u), opened.spine
-    if not u.schema.possible[lowest.cell].all():
+    where, tree, spine = (
+        opened.folder / MICRODATA / universe.kind.folder,
+        opened.tree(universe),
+        opened.spine,
+    )
+    if not universe.schema.possible[lowest.cell].all():
         raise ReleaseError(
             "a record is where none can be (a structural zero)", where=where, remedy=ALTERED
         )
-    known = opened.known(u)
-    known = known if tree.alike else published_known(u.schema, known, tree, spine)
+    known = opened.known(universe)
+    known = known if tree.alike else published_known(universe.schema, known, tree, spine)
     for level, query, exact in known.counts:
         odd = np.flatnonzero((counts[level].answer(query) != exact).any(axis=1))
         if len(odd):
@@ -82,7 +86,7 @@ def _check_exact(
                 where=where,
                 remedy=ALTERED,
             )
-    group, groups = groups_of(u.schema)
+    group, groups = groups_of(universe.schema)
     for start in range(0, lowest.units if known.limits is not None else 0, _BATCH):
         here = lowest.rows(start, min(start + _BATCH, lowest.units))
         held = np.zeros((here.units, groups), dtype=np.int64)

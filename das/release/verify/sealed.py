@@ -211,9 +211,9 @@ def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None =
             )
 
 
-def _check_ended(release: Path, said: Stated, found: Mapping[str, str]) -> None:
+def _check_ended(release: Path, said: Stated, files: Mapping[str, str]) -> None:
     """What a run makes after measuring is under the seal, if there is any."""
-    late = next((name for name in found if name.startswith(_DERIVED)), None)
+    late = next((name for name in files if name.startswith(_DERIVED)), None)
     if late is not None and not any(name.startswith(_DERIVED) for name in said.digests):
         raise ReleaseError(
             f"the run has measured, and has not ended: {late} is not under the seal yet",
