@@ -46,6 +46,19 @@ if TYPE_CHECKING:
         read_tables,
     )
     from das.engine import Progress
+    from das.errors import (
+        DasError,
+        InfeasibleError,
+        InputError,
+        PluginError,
+        PrivacyError,
+        RegisterError,
+        ReleaseError,
+        SolverError,
+        SpecError,
+        StoreError,
+        UserError,
+    )
     from das.estimate.family import Estimator
     from das.model.plan import Plan
     from das.model.schema import Schema
@@ -54,11 +67,22 @@ if TYPE_CHECKING:
     from das.spec import Specification
 
 __all__ = [
+    "DasError",
     "Estimator",
+    "InfeasibleError",
+    "InputError",
     "Noisy",
     "Plan",
+    "PluginError",
+    "PrivacyError",
+    "RegisterError",
+    "ReleaseError",
     "Schema",
+    "SolverError",
+    "SpecError",
     "Spine",
+    "StoreError",
+    "UserError",
     "__version__",
     "bounds",
     "count",
@@ -81,11 +105,22 @@ __all__ = [
 
 #: Where each name is, loaded when it is asked for: some bring NumPy, SciPy or pandas.
 _LATE = {
+    "DasError": "das.errors",
     "Estimator": "das.estimate.family",
+    "InfeasibleError": "das.errors",
+    "InputError": "das.errors",
     "Noisy": "das.api.arrays.noisy",
     "Plan": "das.model.plan",
+    "PluginError": "das.errors",
+    "PrivacyError": "das.errors",
+    "RegisterError": "das.errors",
+    "ReleaseError": "das.errors",
     "Schema": "das.model.schema",
+    "SolverError": "das.errors",
+    "SpecError": "das.errors",
     "Spine": "das.model.spine",
+    "StoreError": "das.errors",
+    "UserError": "das.errors",
     "bounds": "das.api.arrays.known",
     "count": "das.api.arrays.counting",
     "epsilon": "das.accounting",

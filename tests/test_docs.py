@@ -24,6 +24,7 @@ from docs import docstrings, picture, reference
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 EVERY = [ROOT / "README.md", *PAGES]
+ABOUT = sorted(ROOT.glob("[A-Z]*.md"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -199,7 +200,7 @@ def test_a_command_that_does_not_take_the_dhc_names_the_page_that_says_which_do(
 
 def test_make_targets_that_are_written_exist() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for page in EVERY:
+    for page in [*ABOUT, *PAGES]:
         blocks = re.findall(
             r"^make ([\w-]+)|`make ([\w-]+)", page.read_text(encoding="utf-8"), re.MULTILINE
         )
@@ -214,7 +215,7 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-@pytest.mark.parametrize("page", EVERY, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [*ABOUT, *PAGES], ids=lambda p: p.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         if "://" in target:
@@ -247,8 +248,10 @@ def test_the_readme_is_of_one_screen() -> None:
     assert [(ROOT / name).stat().st_size < picture.LARGEST for name in pictures] == [True]
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_and_the_changelog_are_of_this_version() -> None:
     assert f"\nversion: {das.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    newest = re.findall(r"^## (\d\S+),", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    assert newest == das.__version__
 
 
 def test_what_the_architecture_names_is_there(root: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 import das
 from das.cli import COMMANDS, LINES, MOVED, SECTIONS, main
 from das.cli.kit.options import load_any, load_counts
-from das.errors import SpecError
+from das.errors import DasError, SpecError
 from das.files import packaged
 from das.spec import RunSpec
 from das.tools.planning.target_file import read_targets
@@ -170,6 +170,21 @@ def test_a_public_name_is_the_same_for_a_type_checker() -> None:
     assert das._LATE.keys() == {*das.__all__} - {"__version__", "load_spec", "run"}
 
 
+def errors() -> list[type[DasError]]:
+    """The tree of errors."""
+    below = [DasError]
+    for kind in below:
+        below += (k for k in kind.__subclasses__() if k.__module__ == DasError.__module__)
+    return below
+
+
+def test_a_script_can_catch_every_error_by_a_public_name() -> None:
+    assert len(errors()) == 11
+    with pytest.raises(das.SpecError, match="write for instance"):
+        das.load_spec("pl94-2010", "budget.rho=1/2")
+    assert all(getattr(das, kind.__name__) is kind for kind in errors())
+
+
 def test_the_names_of_the_package() -> None:
     """What scripts hold on to: a name that is added or taken away is a change of the product."""
     assert das.__all__ == sorted(das.__all__) == dir(das)
@@ -197,6 +212,7 @@ def test_the_names_of_the_package() -> None:
         "read_estimates",
         "read_intervals",
         "read_areas",
+        *(kind.__name__ for kind in errors()),
     }
     for name in das.__all__:
         assert getattr(das, name) is not None

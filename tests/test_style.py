@@ -38,6 +38,7 @@ def test_the_line_is_that_of_the_paragraph() -> None:
 #: Pages and notebooks that are held to the style: what a newcomer reads.
 PAGES = [
     "README.md",
+    *("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md"),
     *(
         f"docs/{name}.md"
         for name in (
@@ -76,7 +77,15 @@ def test_a_page_that_a_newcomer_reads_has_no_flaw(page: str) -> None:
 
 def test_pages_link_to_the_glossary() -> None:
     """A term is linked where it is first used: each of these pages uses some."""
-    without = {"docs/index.md", "docs/glossary.md", "docs/dependencies.md", "docs/engines.md"}
+    without = {
+        "CHANGELOG.md",
+        "CODE_OF_CONDUCT.md",
+        "RELEASING.md",
+        "docs/index.md",
+        "docs/glossary.md",
+        "docs/dependencies.md",
+        "docs/engines.md",
+    }
     prose = [page for page in PAGES if page not in without and not page.endswith(".ipynb")]
     texts = {page: (style.ROOT / page).read_text(encoding="utf-8") for page in prose}
     assert [page for page, text in texts.items() if "glossary.md" not in text] == []
