@@ -116,3 +116,30 @@ def test_retired_names_are_not_defined(kind: str) -> None:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in NAMES
     }
     assert found == KEPT
+
+
+#: A function or parameter of such a name says nothing of what it makes, finds or takes.
+SAY_NOTHING = {"functions": {"of"}, "parameters": {"of", "u", "found"}}
+
+
+def says_nothing(text: str) -> list[str]:
+    """Functions, and parameters of functions, with names that say nothing."""
+    out = []
+    for f in ast.walk(ast.parse(text)):
+        if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef):
+            out += [f"{f.name}()"] if f.name in SAY_NOTHING["functions"] else []
+            every = [*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs]
+            out += [a.arg for a in every if a.arg in SAY_NOTHING["parameters"]]
+    return out
+
+
+def test_functions_and_parameters_that_say_nothing_are_found() -> None:
+    assert says_nothing("class A:\n def of(self, u, *, found=1): return u") == [
+        *("of()", "u", "found")
+    ]
+
+
+def test_each_function_and_parameter_says_what_it_is() -> None:
+    modules = sorted((ROOT / "das").rglob("*.py"))
+    found = {m.relative_to(ROOT).as_posix(): says_nothing(m.read_text("utf-8")) for m in modules}
+    assert {name: names for name, names in found.items() if names} == {}

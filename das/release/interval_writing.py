@@ -435,16 +435,13 @@ def write_intervals(
     every = _before(out, told) | rows
     interval_rows.keep(out, every)
     if len(slices) == 1:  # a page that is looked at has room for no more
-        there = {
-            table.name for _, table, level in source.chosen() if file_of(table, level) in every
-        }
+        there = {t.name for _, t, level in source.chosen() if file_of(t, level) in every}
         for name, text in source.described(out, asked, there).items():
             atomic.write_text(out / name, text)
     listed = told | {"says": source.says(asked.rule), "rows": every}
     files = {"digests": run_directory.tree_digests(out)}
-    atomic.write_json(
-        out / replicates.MANIFEST, marked(dict(said) | listed | files, source.private)
-    )
+    manifest = marked(dict(said) | listed | files, source.private)
+    atomic.write_json(out / replicates.MANIFEST, manifest)
     return rows
 
 
