@@ -33,7 +33,7 @@ from das.publications.dhc.release import OpenedDhc, open_dhc
 from das.tools.link.people import HomePersons
 from das.tools.link.population import LinkedPopulation
 from das.tools.link.release import LinkOptions, linked_counts
-from das.tools.link.target_files import LinkTargets
+from das.tools.link.targets import LinkTargets
 
 Figure = Callable[..., None]
 ATTRIBUTES = {"tenure": TENURE.name, "race": "race"}

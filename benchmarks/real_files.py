@@ -33,7 +33,7 @@ from das.model.names import encoded
 from das.model.redistricting import PL94
 from das.publications.published.files import outside as outside_totals
 from das.publications.published.files.outside import NOTHING, Outside
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release.opened import OpenedRelease, open_release
 
 Ints = NDArray[np.int64]

@@ -29,7 +29,7 @@ from das.model.error_rows import ErrorRow
 from das.model.ledger import Ledger
 from das.model.measurement import Measurement
 from das.noise import entropy
-from das.publications.published import reestimation as from_release
+from das.publications.published import public as from_release
 from das.release.opened import open_release
 from das.spec import RunSpec
 from das.stages import Stages

@@ -35,7 +35,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Runs": [
         "das.load_spec",
         "das.run",
-        "das.publications.published.reestimation.estimate_from",
+        "das.publications.published.public.estimate_from",
         "das.intervals",
         "das.tools.sweep.runs.sweep",
         "das.tools.comparison.page.compare_two",

@@ -17,7 +17,7 @@ from das_toy.public import TABLE
 from das.cli import COMMANDS, LINES, SECTIONS
 from das.errors import PluginError, UserError
 from das.plugins import READERS
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release import publications, verify
 from das.runs import pipeline
 from das.spec import load

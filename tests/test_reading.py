@@ -17,7 +17,7 @@ from das.cli import main
 from das.errors import InputError, ReleaseError
 from das.model.not_private import CELL, COLUMN
 from das.publications.dhc.model.publications import households, persons, units
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release.opened import open_release
 from das.truth.assessment import published_of
 from tests.worlds import Worlds

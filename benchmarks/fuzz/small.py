@@ -28,7 +28,7 @@ from das.model.redistricting import H1
 from das.model.schema import Schema
 from das.model.source import Source
 from das.model.universe import HOUSING
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release.verify import whole
 from das.runs import pipeline
 from das.spec import RunSpec

@@ -21,7 +21,7 @@ from das.model.post_processing import METHODS
 from das.publications.counts.public import AFTERWARDS
 from das.publications.published.files import outside
 from das.publications.published.files.outside import NOTHING, Outside
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release.outcome import Outcome
 
 

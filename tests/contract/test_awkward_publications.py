@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import das
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from tests import awkward
 from tests.awkward import LEVELS, small_batches
 from tests.commands import Commands

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import das
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release import verify
 from das.release.opened import open_release
 from das.truth.assessment import truth_of

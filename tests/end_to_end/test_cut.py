@@ -23,7 +23,7 @@ from das.files.run.run_directory import file_digest
 from das.files.run.task_store import TaskStore
 from das.model.confidential import Confidential
 from das.model.records import Extract, Records
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release import estimating
 from das.release.opened import open_release
 from das.runs import pipeline

@@ -30,7 +30,7 @@ from das.publications.dhc.model import quarters
 from das.publications.dhc.release import open_dhc
 from das.publications.dhc.spec import DhcSpec
 from das.publications.dhc.truth.preparation import EarlierRelease, prepare
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release import verify
 from das.release.seal import seal
 from das.runs import pipeline

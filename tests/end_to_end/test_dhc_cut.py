@@ -31,7 +31,7 @@ from das.publications.dhc.spec import DhcSpec
 from das.publications.dhc.truth import by_subtree, measuring
 from das.publications.dhc.truth import maker as making
 from das.publications.dhc.truth.oracle import Oracle
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release import verify
 from das.runs import pipeline
 from das.runs.protocol import RunInput

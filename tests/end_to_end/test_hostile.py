@@ -18,7 +18,7 @@ import pytest
 
 from das import spec
 from das.files.simulators import census_2010 as simulate_2010
-from das.publications.published import reestimation as from_release
+from das.publications.published import public as from_release
 from das.runs import pipeline
 from tests.end_to_end import independent as free
 

@@ -23,7 +23,7 @@ from das.model.columns import BUILD, CodedColumn, MicrodataForm
 from das.model.schema import Attribute, Schema
 from das.model.tabulation import Tabulation
 from das.model.universe import KINDS, Publication, RecordKind
-from das.publications.published import reestimation as from_release
+from das.publications.published import public as from_release
 from das.release import verify
 from das.release.outcome import Outcome
 from das.runs import pipeline

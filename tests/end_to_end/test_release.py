@@ -16,7 +16,7 @@ import pytest
 from das import spec
 from das.engine import Silent, executor
 from das.files.run import tallies
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release import post
 from das.release.opened import open_release
 from das.runs import pipeline

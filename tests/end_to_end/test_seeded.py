@@ -30,7 +30,7 @@ from das.model.not_private import (
     WITHOUT,
     Private,
 )
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release.estimating import MISFITS
 from docs import reference
 from tests.altered import sealed

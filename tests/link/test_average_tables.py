@@ -12,15 +12,15 @@ import pytest
 from das.publications.sdhc.files import records as sdhc_records
 from das.publications.sdhc.model.tables import PERSON, TIGHT, TRUNCATED, column
 from das.publications.sdhc.truth.counts import counts
-from das.tools.link.average_files import line_name
-from das.tools.link.average_files import write as write_tables
 from das.tools.link.averages import (
     ALL,
     AverageTable,
     average_tables,
+    line_name,
     lines_of,
     sums,
     units_of_blocks,
+    write_tables,
 )
 from das.tools.link.files import write
 from das.tools.link.population import LinkedPopulation

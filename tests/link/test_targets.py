@@ -19,8 +19,7 @@ from das.publications.dhc.release import open_dhc
 from das.runs import pipeline
 from das.tools.link.files import write
 from das.tools.link.population import LinkedPopulation
-from das.tools.link.target_files import LinkTargets
-from das.tools.link.targets import SizeTargets, steered_to
+from das.tools.link.targets import LinkTargets, SizeTargets, steered_to
 from tests import dhc_small
 from tests import linked_worlds as worlds_small
 from tests.commands import Commands

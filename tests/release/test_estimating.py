@@ -23,7 +23,7 @@ from das.errors import ReleaseError
 from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
-from das.publications.published import reestimation as from_release
+from das.publications.published import public as from_release
 from das.release import estimating
 from das.runs import pipeline
 from tests.altered import sealed

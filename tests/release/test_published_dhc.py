@@ -27,7 +27,7 @@ from das.publications.published.dhc import open_published_dhc
 from das.publications.published.files import dhc
 from das.publications.published.files.codes import ROOT
 from das.publications.published.files.outside import Outside
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.publications.published.separate_trees import filled
 from das.release import verify
 from das.release.publications import publication_of, require

@@ -24,7 +24,7 @@ from das.publications.dhc.model import strategy
 from das.publications.dhc.model.persons import DHCP
 from das.publications.dhc.model.strategy import MarginOfQuery, finest
 from das.publications.published.files.outside import Outside
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.release import verify
 from das.release.opened import OpenedRelease, open_release
 

@@ -18,7 +18,7 @@ import pytest
 from das import spec
 from das.files.measurements.frame import read_nmf
 from das.model.redistricting import PL94
-from das.publications.published import reestimation as from_release
+from das.publications.published import public as from_release
 from das.release.opened import open_release
 from das.release.table_noise import achieved_precision
 from das.report import answers as lookup

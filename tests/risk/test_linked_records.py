@@ -11,7 +11,7 @@ import pytest
 
 from das.errors import InputError
 from das.publications.dhc.model.members import HEADS, LEVEL, HousedPersons, LinkedPersons
-from das.tools.link.risk_records import ELSEWHERE, HOUSEHOLDS, LINKED, MEMBERS, PERSONS, attacks
+from das.tools.link.truth.risk import ELSEWHERE, HOUSEHOLDS, LINKED, MEMBERS, PERSONS, attacks
 from das.tools.protection.attack.reidentification import KeyedRecords
 from tests import awkward, dhc_small
 from tests import linked_worlds as linked_small

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, SpecError, UserError
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.publications.sdhc.files.records import records
 from das.publications.sdhc.model.tables import AREA, STATE
 from das.publications.sdhc.spec import SdhcSpec

@@ -15,7 +15,7 @@ from das.model.names import STATES as ALL
 from das.publications.dhc.files import linked
 from das.publications.dhc.model.households import DHCH
 from das.publications.dhc.model.persons import DHCP
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 from das.publications.sdhc import from_dhc
 from das.publications.sdhc.files import records as from_linked
 from das.publications.sdhc.least_squares import estimated, identities

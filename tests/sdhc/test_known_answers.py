@@ -15,7 +15,7 @@ from das.model.confidential import Confidential
 from das.model.mechanisms import MECHANISMS
 from das.model.names import STATES
 from das.noise import entropy
-from das.publications.sdhc import truncated_normal
+from das.publications.sdhc import modelled
 from das.publications.sdhc.files import columns as config
 from das.publications.sdhc.files import measurements
 from das.publications.sdhc.files.records import records
@@ -168,7 +168,7 @@ def test_the_toy() -> None:
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the model of 2020: how good they are is tested where the model is."""
-    monkeypatch.setattr(truncated_normal, "DRAWS", 600)
+    monkeypatch.setattr(modelled, "DRAWS", 600)
 
 
 @needs_shared

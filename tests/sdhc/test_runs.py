@@ -12,8 +12,8 @@ import pytest
 from das.errors import UserError
 from das.files.readers.rows import CodedTexts
 from das.publications.dhc.files import linked
-from das.publications.published.reestimation import estimate_from
-from das.publications.sdhc import truncated_normal
+from das.publications.published.public import estimate_from
+from das.publications.sdhc import modelled
 from das.publications.sdhc.files import records as from_linked
 from das.publications.sdhc.model.tables import PERSON, TIGHT, TRUNCATED, column
 from das.publications.sdhc.truth.counts import counts
@@ -28,7 +28,7 @@ from tests.worlds import Worlds
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the model of 2020: how good they are is tested where the model is."""
-    monkeypatch.setattr(truncated_normal, "DRAWS", 600)
+    monkeypatch.setattr(modelled, "DRAWS", 600)
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,7 @@ from das.model.spine import Spine
 from das.publications.dhc import publishing, verification
 from das.publications.dhc.files import fixed_counts
 from das.publications.dhc.files.on_demand import OnDemandReader
-from das.publications.dhc.link_run import link_run
-from das.publications.dhc.publishing import cost, publish
+from das.publications.dhc.publishing import cost, link_run, publish
 from das.publications.dhc.release import SPEC, OpenedDhc, open_dhc
 from das.publications.dhc.replicates import DhcReplicates
 from das.publications.dhc.spec import DhcSpec, DhcUniverse

@@ -4,12 +4,14 @@ page, under a seal. Nothing here can see the truth."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 
 from das.accounting.document import Document
 from das.engine import Progress
 from das.estimate.outer import OuterEstimates
 from das.files import atomic
 from das.files.run.ledger import LedgerFile
+from das.files.run.run_directory import RunDirectory, read_json
 from das.model.not_private import marked
 from das.publications.dhc import page, release_files
 from das.publications.dhc.files import fixed_counts
@@ -17,9 +19,10 @@ from das.publications.dhc.model import microdata
 from das.publications.dhc.model.microdata import person_form
 from das.publications.dhc.release import OpenedDhc
 from das.publications.dhc.release_files import PUBLISHED, tables_of
-from das.publications.dhc.spec import DhcUniverse, are_costs
+from das.publications.dhc.spec import DhcLink, DhcUniverse, are_costs
 from das.release import dictionary, prior_document
 from das.release.dictionary import NAME, NMF, DictionaryLine, of_file, of_files, of_universe
+from das.release.replicate_source import digest_of
 from das.release.seal import seal
 from das.stages import Stages
 
@@ -175,3 +178,32 @@ def cost(privacy: Document) -> list[str]:
     that it is based on.
     """
     return [s for s in privacy.says if are_costs(s)]
+
+
+# The link of a run whose configuration has ``[link]``. What links is loaded only then.
+
+
+def link_run(
+    directory: RunDirectory,
+    asked: DhcLink | None,
+    *,
+    workers: int,
+    stages: Stages,
+    progress: Progress,
+) -> None:
+    """Link the release of a run as its configuration asks, if it does. A link of this release that
+    is there is whole, and stays: a run that was stopped goes on behind it."""
+    if asked is None:
+        return
+    linking = import_module("das.tools.link.release")
+    done = directory.linked / linking.FIGURES
+    if done.is_file() and read_json(done)["release"] == digest_of(directory.release):
+        return
+    with stages("link"):
+        linking.link_release(
+            directory.release,
+            directory.linked,
+            linking.LinkOptions.from_configuration(asked),
+            workers=workers,
+            progress=progress,
+        )

@@ -5,12 +5,17 @@ half a second longer."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from das.cli.kit.console import CommandAnswer, console, print_answer, records_table
 from das.cli.kit.options import (
@@ -25,17 +30,16 @@ from das.cli.kit.options import (
 )
 from das.engine import Silent
 from das.errors import UserError
-from das.files import atomic
+from das.files import atomic, rows_csv
 from das.files.readers import area_list
 from das.files.release import place_search
 from das.files.run.run_directory import release_of
 from das.model.areas import AreaRow, Areas
-from das.model.not_private import PLANNED, Private, marked
+from das.model.not_private import CELL, COLUMN, PLANNED, Private, marked
 from das.release.area_counts import ComputedStatistic, counts, statistics, unasked
 from das.release.replicate_source import ENOUGH, ReleaseSource
 from das.release.sources import source_of
 from das.spec import RunSpec
-from das.tools.areas import files
 from das.tools.areas.page import AreaPlan, AreasOnSpine, planned
 
 
@@ -125,9 +129,9 @@ def area(
 
         atomic.write_text(page, area_page.page(source, found))
     elif out is not None:
-        files.write(out, areas.kind, coverage, rows, private=private)
+        write(out, areas.kind, coverage, rows, private=private)
     if as_json or out is None:
-        data = files.as_data(areas.kind, coverage, rows, private=private)
+        data = as_data(areas.kind, coverage, rows, private=private)
         print_answer(
             CommandAnswer(data, lambda: _print(areas.kind, coverage, rows, private)), as_json
         )
@@ -233,7 +237,7 @@ def _check_out(out: Path | None, listed: Path | None) -> None:
         raise UserError(
             "this is the list of blocks itself", where=out, remedy="choose another --out"
         )
-    if out.suffix.removeprefix(".") not in (forms := (*files.FORMATS, "html")):
+    if out.suffix.removeprefix(".") not in (forms := (*FORMATS, "html")):
         raise UserError(
             f"{out.suffix!r} is none of the formats {', '.join(forms)}",
             where=out,
@@ -334,3 +338,40 @@ def _plan_said(plan: AreaPlan, spec: RunSpec, universe: str) -> dict[str, Any]:
 
 def _plan_number(value: float) -> float | None:
     return round(float(value), 4) if np.isfinite(value) else None
+
+
+# Counts of areas as CSV, Parquet or JSON, by the ending of the file's name.
+
+FORMATS = ("csv", "parquet", "json")
+_KINDS = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+
+
+def write(
+    path: Path, kind: str, coverage: float, rows: Sequence[AreaRow], *, private: Private
+) -> None:
+    """``kind`` of areas, with intervals of ``coverage``. The file appears whole or not at all."""
+    if path.suffix == ".csv":
+        rows_csv.write_rows(path, AreaRow, rows, private=private)
+    elif path.suffix == ".parquet":
+        with atomic.file(path) as draft:
+            pq.write_table(_table(rows, private), draft, compression="zstd")
+    else:
+        data = as_data(kind, coverage, rows, private=private)
+        atomic.write_text(path, json.dumps(data, ensure_ascii=False))
+
+
+def as_data(
+    kind: str, coverage: float, rows: Sequence[AreaRow], *, private: Private
+) -> dict[str, Any]:
+    """The rows as JSON has them, with what they are."""
+    about = {"kind": kind, "coverage": coverage, "rows": [asdict(r) for r in rows]}
+    return marked(about, private)
+
+
+def _table(rows: Sequence[AreaRow], private: Private) -> pa.Table:
+    """Numbers are numbers, even where all of a column are missing."""
+    columns: dict[str, pa.Array] = {}
+    for name, said in AreaRow.__annotations__.items():
+        kind = _KINDS[next(k for k in _KINDS if k.__name__ == said.split(" ")[0])]
+        columns[name] = pa.array(list(map(attrgetter(name), rows)), kind)
+    return pa.table(columns | ({} if private else {COLUMN: pa.repeat(CELL, len(rows))}))

@@ -37,12 +37,18 @@ from das.publications.dhc.spec import LINKED_UNITS, DhcLink
 from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
 from das.report.template import render
-from das.tools.link import average_files, files
-from das.tools.link.averages import AverageRow, average_rows, average_tables, units_of_blocks
+from das.tools.link import files
+from das.tools.link.averages import (
+    AverageRow,
+    average_rows,
+    average_tables,
+    units_of_blocks,
+    write_tables,
+)
 from das.tools.link.linking import LinkedHomes, TractInput, link_tract, moved_together, parts
 from das.tools.link.members import KINSHIP, kinship
 from das.tools.link.population import LinkedPopulation, joined, tracts
-from das.tools.link.target_files import LinkTargets
+from das.tools.link.targets import LinkTargets
 from das.version import __version__
 
 SYNTHETIC = "SYNTHETIC.txt"
@@ -245,7 +251,7 @@ def _write_averages(
     spine, private = opened.spine, opened.spec.run.private
     for level, unit in units_of_blocks(spine).items():
         found = average_tables(linked, replicates, unit, spine.units(level))
-        average_files.write(folder, spine, level, found, private=private)
+        write_tables(folder, spine, level, found, private=private)
 
 
 def _write_rows(

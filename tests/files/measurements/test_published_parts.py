@@ -28,7 +28,7 @@ from das.publications.published.files.listing import Group, PublishedLevel
 from das.publications.published.files.outside import Outside, OutsideTotals
 from das.publications.published.files.rules import check_rules
 from das.publications.published.files.sums import MeasuredTotals
-from das.publications.published.reestimation import estimate_from
+from das.publications.published.public import estimate_from
 
 #: A state in two parts, with a county and a tract in both, and a block group of both.
 TWO_PARTS = Spine(

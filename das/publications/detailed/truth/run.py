@@ -44,8 +44,13 @@ from das.publications.detailed.model.records import UNMEASURED, GroupMeasurement
 from das.publications.detailed.model.tables import FIRST, ONLY, LevelPlan
 from das.publications.detailed.release import OpenedGroups, open_groups, write_public
 from das.publications.detailed.spec import DetailedSpec
-from das.publications.detailed.truth import people
-from das.publications.detailed.truth.folders import ReadFolders
+from das.publications.detailed.truth.folders import (
+    PeopleBatch,
+    ReadFolders,
+    people_path,
+    read_people,
+    write_people,
+)
 from das.publications.detailed.truth.groups import GroupCounts, Ints, People, SummedGroups, added_up
 from das.release.seal import seal
 from das.truth.bookkeeping import BudgetBook, StagePlan
@@ -207,7 +212,7 @@ def begin(spec: DetailedSpec, read: ReadFolders, directory: RunDirectory) -> Non
     directory.create()
     with directory.whole_or_nothing():
         write_public(directory.release, spec, given.parameters, read.regions, given.totals)
-        people.write(_kept(directory, spec), read.records, read.regions)
+        write_people(_kept(directory, spec), read.records, read.regions)
         sources = [asdict(s) for s in given.sources()]
         atomic.write_json(
             directory.inputs,
@@ -356,10 +361,10 @@ def _parts(
     return [MeasuredPart(*stage, subtree, marks.hexdigest()[:32], files)]
 
 
-def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> people.PeopleBatch:
+def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> PeopleBatch:
     """The records of a state. Raises :class:`ReleaseError` if they are not those that the run began
     with."""
-    path = people.path(_kept(directory, opened.spec), state.decode())
+    path = people_path(_kept(directory, opened.spec), state.decode())
     known: Mapping[str, str] = run_directory.read_json(directory.inputs)["truth"][opened.name]
     if not path.is_file() or run_directory.file_digest(path) != known.get(path.name):
         raise ReleaseError(
@@ -368,7 +373,7 @@ def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> peo
             remedy="resume with the inputs that the run began with, or start another run in a"
             " new folder",
         )
-    return people.read(path)
+    return read_people(path)
 
 
 # --- all of them
@@ -417,7 +422,7 @@ def _tasks(opened: OpenedGroups, directory: RunDirectory) -> list[Task]:
             "groups",
             state.decode(),
             (i, i),
-            people.path(kept, state.decode()).stat().st_size,
+            people_path(kept, state.decode()).stat().st_size,
         )
         for i, state in enumerate(opened.regions.states, 1)
     ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from das.publications.sdhc import truncated_normal as model
+from das.publications.sdhc import modelled as model
 
 
 @pytest.mark.parametrize(
