@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.cli.kit.console import CommandAnswer, console, print_answer, records_table
-from das.cli.kit.options import OUT, PATH, coverage_option, guarded, json_option, say_notes, warn
+from das.cli.kit.options import (
+    OUT,
+    PATH,
+    coverage_option,
+    guarded,
+    json_option,
+    say_note,
+    say_notes,
+    warn,
+)
 from das.engine.display import Live
 from das.errors import UserError
 from das.estimate.margins_of_error import UNKNOWN
@@ -65,7 +74,7 @@ from das.tables import Table
     metavar="TEXT",
     help=(
         "Only units with this in their name, or with this GEOID; repeatable. Without --level: the"
-        " one place with this name, at any level. Without --table: list all matches."
+        " one place with this name, cities first. Without --table: list all matches."
     ),
 )
 @click.option(
@@ -173,7 +182,7 @@ def _called(
     if not called:
         raise _unnamed()
     return place_search.named_places(
-        place_search.every(release.spine, release.areas()), prefixes, called
+        place_search.every(release.spine, release.areas()), prefixes, called, say_note
     )
 
 

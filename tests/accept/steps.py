@@ -49,6 +49,7 @@ STATE = (
         "tables.md",
         "das tables runs/first --level Place --table P1 --name Providence",
     ),
+    Step("the city", "tables.md", "das tables runs/first --table P1 --name Providence"),
     Step(
         "the town of Narragansett",
         "tables.md",

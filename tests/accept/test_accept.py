@@ -120,6 +120,10 @@ def test_the_tables_that_are_printed_are_those_of_the_release(accepted: Acceptan
     assert (
         abs(int(cities["4459000"]["P0010001 Total"]) - 178_042) < 300
     )  # 20 standard deviations of its noise
+    alone = accepted.done("state", "the city")
+    (row,) = csv.DictReader(io.StringIO(alone.stdout))
+    assert row == cities["4459000"]
+    assert "County Providence County (44007)" in alone.stderr
     town = accepted.done("state", "the town of Narragansett")
     (row,) = csv.DictReader(io.StringIO(town.stdout))
     assert abs(int(row["P0010001 Total"]) - 15_868) < 300

@@ -379,21 +379,35 @@ def test_a_place_is_named_without_its_level(das: Das, towns: Path) -> None:
         ("narragansett pier", ["Narragansett Pier CDP"]),
         ("Pier", ["Narragansett Pier CDP"]),
         ("Newport city", ["Newport city"]),
-        ("Newport", None),
+        ("Newport", ["Newport city"]),
+        ("Bristol", ["Bristol town"]),
+        ("Kent", None),
+        ("Hills of Kent", ["Hills of Kent"]),
+        ("New", None),
     ],
 )
 def test_the_place_that_a_name_means(name: str, wanted: list[str] | None) -> None:
-    """The whole name, then the name without its status, then a part of a name."""
-    names = ["Narragansett town", "Newport County"], ["Narragansett Pier CDP", "Newport city"]
-    places = {
-        kind: PlaceColumns(encoded(["1", "2"]), {"NAME": encoded(np.array(each))})
-        for kind, each in zip(("Town", "Place"), names, strict=True)
+    """The whole name, then the name without its status, then a part of a name. Of several places
+    with the name the city, then the town, then the county; two towns are told apart by nobody."""
+    kinds = {
+        "County": ["Newport County", "Bristol County", "Kent County", "New Kent County"],
+        "County_Subdivision": ["Narragansett town", "Bristol town", "Kent town", "Kent town"],
+        "Place": ["Narragansett Pier CDP", "Newport city", "New Shoreham CDP", "Hills of Kent"],
     }
+    places = {
+        kind: PlaceColumns(encoded(list("5678")), {"NAME": encoded(np.array(each))})
+        for kind, each in kinds.items()
+    }
+    notes: list[str] = []
     if wanted is None:
-        with pytest.raises(UserError, match=r"Town Newport County \(2\); Place Newport city \(2\)"):
-            place_search.named_places(places, (), [name])
+        with pytest.raises(UserError, match=r"\d places have this name: County .*County \(\d\); "):
+            place_search.named_places(places, (), [name], notes.append)
+        assert notes == []
     else:
-        assert [p.name for p in place_search.named_places(places, (), [name])] == wanted
+        found = place_search.named_places(places, (), [name], notes.append)
+        assert [p.name for p in found] == wanted
+    if name == "Newport":
+        assert notes == ["this is Place Newport city (6). Not shown: County Newport County (5)"]
 
 
 def test_a_geoid_that_two_kinds_share_is_told_apart_by_its_level() -> None:
@@ -403,10 +417,10 @@ def test_a_geoid_that_two_kinds_share_is_told_apart_by_its_level() -> None:
         for kind, name in (("County", "Washington County"), ("SLDU", "State Senate District 9"))
     }
     with pytest.raises(UserError, match=r"give its level or kind as well, such as County"):
-        place_search.named_places(places, (), ["44009"])
+        place_search.named_places(places, (), ["44009"], print)
     other = PlaceColumns(encoded(["1"]), {"NAME": encoded(np.array(["44009"]))})
     with pytest.raises(UserError, match=r"name it by its GEOID, such as --name 1"):
-        place_search.named_places({"Place": other} | places, (), ["44009"])
+        place_search.named_places({"Place": other} | places, (), ["44009"], print)
 
 
 def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -> None:

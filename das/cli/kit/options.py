@@ -150,7 +150,11 @@ def warn_of(spec: Specification) -> None:
 def say_notes(notes: Iterable[str]) -> None:
     """What the user should know about a command that did its work: a line each on stderr."""
     for note in notes:
-        click.echo(f"das: note: {note}", err=True)
+        say_note(note)
+
+
+def say_note(note: str) -> None:
+    click.echo(f"das: note: {note}", err=True)
 
 
 def _say(what: str, error: BaseException) -> None:
@@ -344,15 +348,11 @@ def resume_options(function: Callable[..., None]) -> Callable[..., None]:
     )(accepted)
 
 
-def _say_note(said: str) -> None:
-    click.echo(f"das: note: {said}", err=True)
-
-
 def load_any(config: Path, changes: tuple[str, ...]) -> Specification:
     """A configuration of any publication."""
     text, folder = packaged.configuration(config)
     return specification.load(
-        text, where=str(config), overrides=changes, folder=folder, note=_say_note
+        text, where=str(config), overrides=changes, folder=folder, note=say_note
     )
 
 

@@ -3,7 +3,7 @@ their code or GEOID."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -125,6 +125,8 @@ def added_up(parts: Iterator[pa.Table], areas: Areas, columns: Sequence[str]) ->
 
 #: Candidates that a message lists.
 LISTED = 12
+#: Whom a name means first, of places that share it: "Providence" is the city.
+MEANT_FIRST = ("Place", "County_Subdivision", "County", "State")
 _NONE = (
     "no place has this in its name, or as its GEOID or code",
     "type less of the name, or a GEOID; `das tables RUN --level County` lists the places of a level",
@@ -165,18 +167,22 @@ def matches(
 
 
 def named_places(
-    places: Mapping[str, PlaceColumns], prefixes: Sequence[str], names: Sequence[str]
+    places: Mapping[str, PlaceColumns],
+    prefixes: Sequence[str],
+    names: Sequence[str],
+    note: Callable[[str], None],
 ) -> list[NamedPlace]:
     """The one place that each of ``names`` means; all are of one level.
 
     A match of a whole name, code or GEOID comes first. Then comes a name without its last word
-    ("Narragansett" for "Narragansett town"), then any part of a name.
+    ("Narragansett" for "Narragansett town"), then any part of a name. Of several places with this
+    name the first in ``MEANT_FIRST`` is meant, and ``note`` is told the others.
 
     Raises:
-        UserError: a name matches no place, or several (the message lists them); or the
-            places are of several levels.
+        UserError: a name matches no place, or several of one kind or by a part of their names (the
+            message lists them); or the places are of several levels.
     """
-    found = [_meant(name, places, prefixes) for name in names]
+    found = [_meant(name, places, prefixes, note) for name in names]
     if len({p.level for p in found}) > 1:
         raise UserError(
             f"these places are of different levels: {_listed(found)}",
@@ -186,7 +192,12 @@ def named_places(
     return found
 
 
-def _meant(name: str, places: Mapping[str, PlaceColumns], prefixes: Sequence[str]) -> NamedPlace:
+def _meant(
+    name: str,
+    places: Mapping[str, PlaceColumns],
+    prefixes: Sequence[str],
+    note: Callable[[str], None],
+) -> NamedPlace:
     found = matches(places, prefixes, [name])
     if not found:
         raise UserError(_NONE[0], where=f"--name {name}", remedy=_NONE[1])
@@ -197,6 +208,9 @@ def _meant(name: str, places: Mapping[str, PlaceColumns], prefixes: Sequence[str
     ]
     short = [p for p, n in zip(found, called, strict=True) if n.rpartition(" ")[0] == wanted]
     best = whole or short or list(found)
+    if (first := _meant_first(name, whole or short)) is not None:
+        note(f"this is {first.says()}. Not shown: {_listed([p for p in best if p is not first])}")
+        return first
     if len(best) > 1:
         raise UserError(
             f"{len(best):,} places have this name: {_listed(best)}",
@@ -204,6 +218,16 @@ def _meant(name: str, places: Mapping[str, PlaceColumns], prefixes: Sequence[str
             remedy=_remedy(best, places),
         )
     return best[0]
+
+
+def _meant_first(name: str, best: Sequence[NamedPlace]) -> NamedPlace | None:
+    """Of several places with a name, the only one of the first kind in ``MEANT_FIRST``; none if
+    the name is a code."""
+    if len(best) < 2 or any(name in (p.code, p.geoid) for p in best):
+        return None
+    kind = next((k for k in MEANT_FIRST if any(p.level == k for p in best)), "")
+    first = [p for p in best if p.level == kind]
+    return first[0] if len(first) == 1 else None
 
 
 def _remedy(best: Sequence[NamedPlace], places: Mapping[str, PlaceColumns]) -> str:
@@ -217,15 +241,19 @@ def _remedy(best: Sequence[NamedPlace], places: Mapping[str, PlaceColumns]) -> s
 
 
 def areas_called(
-    spine: Spine, known: Sequence[Areas], kind: str | None, names: Sequence[str]
+    spine: Spine,
+    known: Sequence[Areas],
+    kind: str | None,
+    names: Sequence[str],
+    note: Callable[[str], None],
 ) -> Areas:
     """The places that ``names`` mean, units of a level too, as areas; of one ``kind`` or level,
-    where it is given. Raises :class:`UserError` as :func:`named_places`."""
+    where it is given. Notes and raises :class:`UserError` as :func:`named_places`."""
     places = every(spine, known)
     if kind is not None:
         at = named(kind, list(places), "kind of area", "--kind")
         places = {at: places[at]}
-    found = named_places(places, (), names)
+    found = named_places(places, (), names, note)
     level = found[0].level
     by_kind = {a.kind: a for a in known}
     areas = by_kind[level] if level in by_kind else Areas.of_level(spine, level)

@@ -24,6 +24,7 @@ from das.cli.kit.options import (
     coverage_option,
     guarded,
     json_option,
+    say_note,
     say_notes,
     warn,
     warn_of,
@@ -165,7 +166,7 @@ def _chosen(
             where="--blocks, --name",
             remedy="give one of both",
         )
-    return place_search.areas_called(source.spine, source.areas(), kind, called)
+    return place_search.areas_called(source.spine, source.areas(), kind, called, say_note)
 
 
 def _said(source: ReleaseSource, areas: Areas) -> None:
