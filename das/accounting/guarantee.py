@@ -119,8 +119,9 @@ def worst_epsilon(differing: Differing, delta: Fraction) -> WorstLoss:
 # The one privacy loss to quote from a release that states many: for what neighbors, at what delta,
 # and why.
 
-#: The delta that is quoted, if no target names another: that of the 2020 Census.
-USUAL = Fraction(1, 10**10)
+#: The delta of a configuration that names none, and of the loss that is quoted, if no target names
+#: another: that of the 2020 Census.
+DEFAULT_DELTA = Fraction("1e-10")
 #: What one record does between two neighbors.
 CHANGES = {
     "bounded": "replaced by any other (bounded neighbors)",
@@ -163,12 +164,12 @@ def quoted(said: Promises, neighbours: str, target_delta: Fraction | None = None
     if not isinstance(last, Zcdp):
         raise TypeError(f"a guarantee of no known kind: {type(last).__name__}")
     stated = {e.delta: e for e in last.epsilon}
-    row = stated.get(target_delta or USUAL) or stated.get(USUAL) or last.epsilon[0]
+    row = stated.get(target_delta or DEFAULT_DELTA) or stated.get(DEFAULT_DELTA) or last.epsilon[0]
     delta = (
         "the delta is that of the configured target"
         if row.delta == target_delta
         else "the delta is that of the 2020 Census"
-        if row.delta == USUAL
+        if row.delta == DEFAULT_DELTA
         else "the delta is the largest that is stated"
     )
     return QuotedLoss(row.pld[1], decimal(row.delta), change, f"{why}; {delta}")

@@ -13,8 +13,9 @@ from das.errors import UserError
 from das.files.readers import ppmf_persons
 from das.files.run.ledger import INTERVALS
 from das.files.run.run_directory import release_of
+from das.model.mechanisms import COVERAGE
 from das.publications.published import replicates as published_replicates
-from das.release.replicate_source import BY_TRUTH, COVERAGE, ENOUGH, IntervalOptions
+from das.release.replicate_source import BY_TRUTH, ENOUGH, IntervalOptions
 from das.release.replicates import make, rule_of
 
 #: Of the replicates' noise, where nobody says otherwise.

@@ -27,6 +27,7 @@ from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory, read_text, release_above
 from das.model.areas import NUMBERS as AREA_NUMBERS
 from das.model.error_rows import ErrorRow
+from das.model.mechanisms import COVERAGE
 from das.model.names import Codes, encoded
 from das.model.not_private import CELL, COLUMN
 from das.model.post_processing import PostProcessing
@@ -40,7 +41,7 @@ from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
 from das.release.publications import RowOptions, publication_of, require
-from das.release.replicate_source import COVERAGE, ReleaseSource, ReplicateSource
+from das.release.replicate_source import ReleaseSource, ReplicateSource
 from das.release.sources import source_of
 from das.spec import of_release
 from das.tables import Table

@@ -18,7 +18,7 @@ from rich.table import Table
 from das.accounting import sources as source_list
 from das.accounting.codec import json_schema, plain
 from das.accounting.document import Statement, decimal
-from das.accounting.guarantee import USUAL
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.accounting.invariant_neighbours import ANY, INVARIANT_NEIGHBOURS
 from das.accounting.sources import (
     PERSONS,
@@ -288,7 +288,7 @@ def show(
                 where="--set",
                 remedy="leave it out, or change a copy of the configuration",
             )
-        return of_sources(sources, at or USUAL, persons or PERSONS)
+        return of_sources(sources, at or DEFAULT_DELTA, persons or PERSONS)
     if persons is not None:
         raise UserError(
             "this is for several sources",

@@ -36,7 +36,7 @@ from math import lcm
 from das.errors import PrivacyError, SpecError
 from das.model.exact import exact
 from das.model.frozen import Frozen
-from das.model.mechanisms import Mechanism
+from das.model.mechanisms import COVERAGE, Mechanism
 
 
 class Neighbours(Enum):
@@ -77,7 +77,7 @@ class QueryNoise:
         of the guarantee."""
         return self.mechanism.variance(self.parameter)
 
-    def margin(self, coverage: float = 0.95) -> int:
+    def margin(self, coverage: float = COVERAGE) -> int:
         """The smallest integer m with P[|noise| <= m] >= ``coverage``, for one answer."""
         return self.mechanism.margin(self.parameter, coverage)
 

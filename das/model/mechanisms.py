@@ -36,6 +36,8 @@ import numpy as np
 # Laplace scale b. A mechanism is paid for in one *currency*, ``rho`` (zero-concentrated differential
 # privacy) or ``epsilon`` (pure); costs in one currency add up, costs in two do not.
 
+#: How often a margin of error or an interval holds, where nobody says otherwise.
+COVERAGE = 0.95
 #: The unit of budgets.
 RHO, EPSILON = "rho", "epsilon"
 
@@ -101,7 +103,7 @@ class Mechanism(ABC):
         """The mean of the absolute value of noise of this variance."""
 
     @abstractmethod
-    def margin(self, parameter: Fraction, coverage: float = 0.95) -> int:
+    def margin(self, parameter: Fraction, coverage: float = COVERAGE) -> int:
         r"""The smallest m with :math:`P[|X| \le m] \ge` ``coverage``."""
 
 
@@ -152,7 +154,7 @@ class _DiscreteGaussian(Mechanism):
             return sqrt(2 * variance / pi) - 1 / (6 * sqrt(2 * pi * variance))
         return _sums(variance if variance >= 1 else _solve(variance))[0]
 
-    def margin(self, parameter: Fraction, coverage: float = 0.95) -> int:
+    def margin(self, parameter: Fraction, coverage: float = COVERAGE) -> int:
         r"""Summed term by term, up to the margin: from a variance of 1 all terms together are
         :math:`\sqrt{2\pi s}(1 + 2 e^{-2\pi^2 s})` to sixteen digits, by Poisson's formula. Beyond a
         variance of 10^6 the continuous quantile, rounded up: the two agree there to less than
@@ -206,7 +208,7 @@ class _TwoSidedGeometric(Mechanism):
         q = variance / (variance + 1 + sqrt(2 * variance + 1))
         return 2 * q / (1 - q * q)
 
-    def margin(self, parameter: Fraction, coverage: float = 0.95) -> int:
+    def margin(self, parameter: Fraction, coverage: float = COVERAGE) -> int:
         """P[|X| > m] = 2 q^(m + 1) / (1 + q)."""
         q = exp(-1 / float(max(parameter, Fraction(1, 500))))
         return max(0, ceil(log((1 - coverage) * (1 + q) / 2) / log(q) - 1 - 1e-12))

@@ -22,11 +22,12 @@ from das.estimate.areas.estimates import AreaEstimates, estimates
 from das.model.areas import AreaRow, Areas
 from das.model.constraint import NO_LIMIT, range_of_areas
 from das.model.histogram import Histogram
+from das.model.mechanisms import COVERAGE
 from das.model.spelling import key, near, query
 from das.model.universe import Universe
 from das.release.intervals import known_queries
 from das.release.opened import OpenedRelease
-from das.release.replicate_source import COVERAGE, ReleaseSource, wide
+from das.release.replicate_source import ReleaseSource, wide
 from das.replicates import check_coverage
 from das.replicates.area_functions import FUNCTIONS, ReplicatedValues
 

@@ -439,9 +439,8 @@ def write_intervals(
         for name, text in source.described(out, asked, there).items():
             atomic.write_text(out / name, text)
     listed = told | {"says": source.says(asked.rule), "rows": every}
-    files = {"digests": run_directory.tree_digests(out)}
-    manifest = marked(dict(said) | listed | files, source.private)
-    atomic.write_json(out / replicates.MANIFEST, manifest)
+    listed |= {"digests": run_directory.tree_digests(out)}
+    atomic.write_json(out / replicates.MANIFEST, marked(dict(said) | listed, source.private))
     return rows
 
 

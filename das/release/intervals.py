@@ -23,11 +23,12 @@ from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader
 from das.model.constraint import NO_LIMIT, LevelBounds, count_range
 from das.model.measurement import MeasurementSource
+from das.model.mechanisms import COVERAGE
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease
-from das.release.replicate_source import COVERAGE, wide
+from das.release.replicate_source import wide
 from das.threads import one_thread
 
 Ints = NDArray[np.int64]

@@ -34,6 +34,7 @@ from das.model.constraint import LevelBounds
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource, SparseSource
+from das.model.mechanisms import COVERAGE
 from das.model.not_private import Private
 from das.model.plan import Plan
 from das.model.schema import Schema
@@ -378,11 +379,9 @@ def chosen_of(
 # How often an interval holds the true count: the one default, and what it means in standard
 # errors.
 
-#: What intervals hold, where nobody says otherwise.
-COVERAGE = 0.95
 #: The margin of error of a normal estimate at 95 %, in standard errors. ``Universe.wide`` can be
 #: slightly larger.
-_NORMAL = NormalDist().inv_cdf(0.975)
+_NORMAL = NormalDist().inv_cdf((1 + COVERAGE) / 2)
 
 
 def wide(coverage: float, at_95: float) -> float:

@@ -12,6 +12,8 @@ from typing import Any
 
 import jinja2
 
+from das.accounting.document import decimal
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.errors import SpecError
 from das.model.profile import ColumnProfile, InputProfile
 from das.model.schema import Attribute
@@ -118,6 +120,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    out.globals["delta"] = decimal(DEFAULT_DELTA)
     filters = (text, key, list_of, words, listed_levels, unknown)
     out.filters |= {f.__name__: f for f in filters}
     return out

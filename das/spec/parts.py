@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from das.accounting.calibration import Target
-from das.accounting.guarantee import USUAL
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.model.exact import exact
 from das.model.measured_spine import FANOUT
 from das.model.mechanisms import DISCRETE_GAUSSIAN, EPSILON, MECHANISMS, RHO
@@ -57,8 +57,6 @@ def _one_or_many(value: Any) -> Any:
 
 DeltaNumber = Annotated[ExactNumber, AfterValidator(_is_a_delta)]
 OneOrMore = Annotated[tuple[str, ...], BeforeValidator(_one_or_many)]
-#: Of a configuration that names no delta.
-DELTA = USUAL
 
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made
@@ -260,7 +258,7 @@ class BudgetPart(Part):
     neighbours: Literal["bounded", "unbounded"]
     """The neighbor relation: `"bounded"` (one record replaced) or `"unbounded"` (one record
     added or removed)."""
-    delta: DeltaNumber = DELTA
+    delta: DeltaNumber = DEFAULT_DELTA
     """The delta of the target. Epsilon is also stated at this delta."""
     mechanism: MechanismName = DISCRETE_GAUSSIAN.name
     """The noise: discrete Gaussian under zCDP, or two-sided geometric under pure differential

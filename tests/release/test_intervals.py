@@ -23,6 +23,7 @@ from das.estimate.summed import SummedSource
 from das.files.release.estimates import EstimateReader
 from das.model.areas import Areas
 from das.model.constraint import count_range
+from das.model.mechanisms import COVERAGE
 from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.universe import Universe
@@ -30,7 +31,6 @@ from das.release import area_counts
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.replicate_source import COVERAGE
 from das.release.verify import sealed
 from das.tables import universe_tables
 from das.truth.assessment import truth_of

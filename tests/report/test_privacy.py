@@ -17,7 +17,7 @@ from das.accounting.document import (
     Promises,
     decimal,
 )
-from das.accounting.guarantee import USUAL, quoted
+from das.accounting.guarantee import DEFAULT_DELTA, quoted
 from das.accounting.statement import LedgerEvents, Terms, statement
 from das.model.budget import Neighbours
 from das.model.ledger import Event
@@ -139,7 +139,7 @@ def test_one_epsilon_is_quoted_before_the_table_of_all() -> None:
         assert text.index(told) < text.index("Quote this one. Why: ") < text.index("ε and δ")
         assert why in text
     few = {"total": said().guarantee["total"]}
-    others = tuple(e for e in few["total"].epsilon if e.delta != USUAL)
+    others = tuple(e for e in few["total"].epsilon if e.delta != DEFAULT_DELTA)
     one = Promises.make(
         neighbours_of={"guarantee": "Between any."},
         guarantee={"persons": few["total"].make(**{**dict(few["total"]), "epsilon": others})},

@@ -24,9 +24,9 @@ from das.files import packaged
 from das.files.run.run_directory import refuse_inside_release
 from das.model import core_dumps
 from das.model.exact import exact
+from das.model.mechanisms import COVERAGE
 from das.model.not_private import PLANNED, UNKNOWN, UNSTATED, WARNING, Private
 from das.release.publications import publication, require
-from das.release.replicate_source import COVERAGE
 from das.spec import RunSpec, Specification
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from das.accounting.changes import Change
 from das.accounting.draws import Differing, DrawCounts, Moves, differing
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import Neighbours, PlannedMeasurement, UnitPath, check_covered
@@ -22,7 +23,7 @@ from das.model.tabulation import UNMEASURED
 from das.publications.detailed.model.iterations import FINE
 from das.publications.detailed.model.tables import PRODUCTS, LevelPlan, Parameters, Product
 from das.publications.detailed.planning.losses import by_iterations, drowns, mixtures
-from das.spec.parts import DELTA, DeltaNumber, Files, OneOrMore, Part, Run
+from das.spec.parts import DeltaNumber, Files, OneOrMore, Part, Run
 from das.spec.specification import Specification
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class DetailedPart(Part):
 
     product: ProductName
     """``"persons"`` (SafeTab-P) or ``"households"`` (SafeTab-H)."""
-    delta: DeltaNumber = DELTA
+    delta: DeltaNumber = DEFAULT_DELTA
     """The privacy statement gives epsilon at this delta."""
 
 

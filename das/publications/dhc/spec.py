@@ -18,6 +18,7 @@ import tomli_w
 from pydantic import Field, field_validator, model_validator
 
 from das.accounting.document import Invariant, OwnAccount, decimal
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.accounting.planning import QueryCosts
 from das.accounting.sources import ADDED, Relation, relations, unit_of
 from das.accounting.statement import Terms
@@ -34,17 +35,7 @@ from das.model.universe import RecordKind, kind_of
 from das.publications.dhc.model import strategy
 from das.spec.checks import check_spine
 from das.spec.notes import FACILITIES, STRUCTURES, made_from_note, trees_note
-from das.spec.parts import (
-    DELTA,
-    DeltaNumber,
-    ExactNumber,
-    Files,
-    OneOrMore,
-    Output,
-    Part,
-    Run,
-    TreeKeys,
-)
+from das.spec.parts import DeltaNumber, ExactNumber, Files, OneOrMore, Output, Part, Run, TreeKeys
 from das.spec.specification import Specification
 
 # Tables of the configuration of the DHC that need no other: how it is estimated, and linked.
@@ -289,7 +280,7 @@ class DhcBudget(Part):
     """Multiple of production's rho for each query of households."""
     where: Literal["US", "PR"] = "US"
     """The production budgets to use: those of the nation, or of Puerto Rico."""
-    delta: DeltaNumber = DELTA
+    delta: DeltaNumber = DEFAULT_DELTA
     """The privacy statement gives epsilon at this delta."""
     levels: dict[str, str] = Field(default={})
     """A level of the tree, and the level of the production tree whose budget it has. Absent: the

@@ -219,9 +219,10 @@ def non_negative(e: RegionEstimates, most: int = 20_000) -> Array:
 # This set may not be an interval. Then the interval is its hull within the possible values of the
 # ratio. If the hull is all of these values, nothing is known.
 
-COVERAGE = 0.9
+#: How often an interval holds the true value: as in the Census Bureau's S-DHC.
+PUBLISHED_COVERAGE = 0.9
 #: Standard errors of an interval.
-WIDE = float(ndtri((1 + COVERAGE) / 2))
+WIDE = float(ndtri((1 + PUBLISHED_COVERAGE) / 2))
 
 
 def combined(

@@ -20,6 +20,7 @@ from das.files.run import run_directory
 from das.model.ledger import Event
 from das.publications.sdhc import from_dhc
 from das.publications.sdhc.files import columns, measurements
+from das.publications.sdhc.least_squares import PUBLISHED_COVERAGE
 from das.publications.sdhc.model.published import TITLES, CellEstimate
 from das.publications.sdhc.model.tables import (
     EXCESS,
@@ -198,7 +199,14 @@ def _cells(estimates: Sequence[CellEstimate], table: str) -> list[ShownCell]:
 
 def _noise(opened: OpenedSdhc) -> list[ShownNoise]:
     return [
-        ShownNoise(e.level, e.query, e.answers, decimal(e.cost), e.variance**0.5, e.margin(0.9))
+        ShownNoise(
+            e.level,
+            e.query,
+            e.answers,
+            decimal(e.cost),
+            e.variance**0.5,
+            e.margin(PUBLISHED_COVERAGE),
+        )
         for e in opened.events
     ]
 

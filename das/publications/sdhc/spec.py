@@ -16,6 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from das.accounting.changes import Change
 from das.accounting.draws import Differing, Moves
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.accounting.sources import Relation
 from das.accounting.statement import Terms
 from das.errors import SpecError
@@ -47,7 +48,7 @@ from das.publications.sdhc.model.tables import (
     reach,
     untruncated,
 )
-from das.spec.parts import DELTA, DeltaNumber, ExactNumber, Files, OneOrMore, Part, Run
+from das.spec.parts import DeltaNumber, ExactNumber, Files, OneOrMore, Part, Run
 from das.spec.specification import Specification
 
 # The tables of a configuration of the Supplemental DHC, each with its keys.
@@ -123,7 +124,7 @@ class SdhcPart(Part):
     are further observations in the least squares. In a release: its name."""
     dhc_digest: str = ""
     """In a release: SHA-256 of that release's privacy statement."""
-    delta: DeltaNumber = DELTA
+    delta: DeltaNumber = DEFAULT_DELTA
     """The privacy statement gives epsilon at this delta."""
     most: SdhcMost = SdhcMost()
     """How many persons of one address are counted, in the mode ``"tight"``."""

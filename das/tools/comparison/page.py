@@ -28,13 +28,14 @@ from das.files.run.run_directory import RunDirectory, release_of
 from das.model.areas import Areas
 from das.model.error_rows import CLASSES, Comparison, DifferenceRow, TwoErrorsRow
 from das.model.frozen import Closed, Frozen
+from das.model.mechanisms import COVERAGE
 from das.model.names import Codes, blank, encoded, geoids, level_words, text
 from das.model.not_private import Private, weakest
 from das.model.source import CountsByBlock
 from das.model.universe import Universe, kind_of
 from das.publications.dhc.truth.evaluation import SMALL
 from das.release.area_counts import AreaColumn, Statistic, counts, statistics
-from das.release.replicate_source import COVERAGE, ReleaseSource
+from das.release.replicate_source import ReleaseSource
 from das.release.sources import source_of
 from das.report.chart import Chart
 from das.report.facts import BETWEEN, PUBLISHED, SERIES, class_ticks, height_of

@@ -29,6 +29,7 @@ from das.cli.kit.options import (
 )
 from das.cli.kit.shown import bypassed, margin_cells, measurement_line, options_table, promises_of
 from das.errors import SpecError, UserError
+from das.model.mechanisms import COVERAGE
 from das.model.not_private import PLANNED, marked
 from das.model.plan import Plan
 from das.model.spelling import named
@@ -149,7 +150,7 @@ def _share(cost: Fraction, plan: Plan) -> str:
 # A plan and its alternatives, side by side: what margins of error cost, and other queries.
 
 #: At which margins are stated without a request.
-COVERAGES = (0.9, 0.95, 0.99)
+COVERAGES = (0.9, COVERAGE, 0.99)
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def show_options(
         raise UserError(
             "this is not a number", where="--coverage", remedy="give a share between 0 and 1"
         )
-    coverages = request.coverage or ((0.95,) if wished or more else COVERAGES)
+    coverages = request.coverage or ((COVERAGE,) if wished or more else COVERAGES)
     choice = options(asked.repricing, wished, more, coverages[0])
     if request.chosen is not None:
         click.echo(asked.toml(_chosen(choice, request.chosen)), nl=False)

@@ -17,6 +17,7 @@ from das.design.model import Estimand
 from das.design.target_set import EVERYTHING, AccuracyTarget, Objective, TargetSet
 from das.errors import InputError, SpecError
 from das.model.exact import exact
+from das.model.mechanisms import COVERAGE
 from das.model.schema import Schema
 from das.model.spelling import named
 from das.model.spelling import query as spelt
@@ -30,7 +31,7 @@ class TargetPart(Part):
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     margin: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Of error, kept with probability ``coverage`` by an error that is normal."""
-    coverage: float = Field(default=0.95, gt=0, lt=1)
+    coverage: float = Field(default=COVERAGE, gt=0, lt=1)
     sd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     ratio: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """The standard deviation as a multiple of what it is now."""

@@ -13,6 +13,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from das.accounting.document import decimal
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.accounting.zcdp import tight
 from das.files import rows_csv
 from das.model.error_rows import ErrorRow, PairedRow, SummaryRow, SweepRow
@@ -28,7 +30,6 @@ from das.report.template import render, upward
 
 #: Drawn where they were measured, one panel for each level.
 QUERIES = ("total", "votingage", "hispanic * cenrace", "votingage * hispanic * race", "detailed")
-DELTA = Fraction(1, 10**10)
 #: How each method is drawn.
 LINES = dict(zip(METHODS, ("-", "--", "-.", ":"), strict=False))
 
@@ -48,10 +49,10 @@ class SweptAxis:
         return self.name if self.name == self.currency else "multiple of the budget"
 
     def epsilon(self, universe: str, budgets: Sequence[Fraction]) -> dict[Fraction, float]:
-        """At :data:`DELTA`, of each budget."""
+        """At :data:`DEFAULT_DELTA`, of each budget."""
         if self.currency != RHO:
             return {}
-        return {b: tight(self.costs[universe] * b / self.here, DELTA) for b in budgets}
+        return {b: tight(self.costs[universe] * b / self.here, DEFAULT_DELTA) for b in budgets}
 
 
 def sweep_page(
@@ -72,6 +73,7 @@ def sweep_page(
         axis=axis,
         sections=[_section(u, rows, axis, budgets) for u, rows in means.items()],
         budgets=budgets,
+        delta=decimal(DEFAULT_DELTA),
         repeats=max(r.repeats for r in first),
         statement=statement,
         together=upward(statement["epsilon"]["zcdp-tight"]) if axis.currency == RHO else None,
@@ -133,7 +135,7 @@ def _panel(
     if chart.has_data():
         chart.rule(float(axis.here), upright=True, dash="-.")
         chart.x.above = [(float(b), f"{e:.3g}") for b, e in epsilon.items()]
-        chart.x.above_label = "epsilon at delta = 1e-10" if epsilon else ""
+        chart.x.above_label = f"epsilon at delta = {decimal(DEFAULT_DELTA)}" if epsilon else ""
     chart.x.label = f"{axis.label} (dash-dotted: this configuration)"
     chart.y.label = "mean absolute error"
     chart.finish(level_words(level), 2)

@@ -39,7 +39,7 @@ from scipy.special import log_ndtr, ndtr
 
 from das.model.budget import QueryNoise
 from das.model.frozen import Frozen
-from das.model.mechanisms import Mechanism
+from das.model.mechanisms import COVERAGE, Mechanism
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -92,7 +92,7 @@ def combined(
 
 
 def interval(
-    pooled: Floats, v: Floats, v1: Floats, low: Floats, high: Floats, chance: float = 0.95
+    pooled: Floats, v: Floats, v1: Floats, low: Floats, high: Floats, chance: float = COVERAGE
 ) -> tuple[Floats, Floats]:
     """The exact interval of groups given their tables, ``(groups,)`` each, from T, its variance v,
     and the window of X; more that is known of a total, independent of X, is part of the sum that T
@@ -241,7 +241,6 @@ def refined(values: Floats, parent: NDArray[np.int64], coarse: Ints) -> Ints:
 
 #: Draws that are wider are as good as normal, whole or not.
 WIDE = 2500.0
-CHANCE = 0.95
 
 
 def half_widths(noise: QueryNoise, error: ArrayLike, lean: ArrayLike) -> Floats:
@@ -272,5 +271,5 @@ def _table(mechanism: Mechanism, parameter: Fraction) -> tuple[Floats, Floats]:
         h = (low + high) / 2
         blur = ratios[1:, None]
         held = (ndtr((h[:, None] - k) / blur) - ndtr((-h[:, None] - k) / blur)) @ p
-        low, high = np.where(held < CHANCE, h, low), np.where(held < CHANCE, high, h)
-    return ratios, np.concatenate([[float(mechanism.margin(parameter, CHANCE))], high])
+        low, high = np.where(held < COVERAGE, h, low), np.where(held < COVERAGE, high, h)
+    return ratios, np.concatenate([[float(mechanism.margin(parameter, COVERAGE))], high])

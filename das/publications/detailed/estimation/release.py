@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from das.errors import ReleaseError, UserError
 from das.files import atomic
+from das.model.mechanisms import COVERAGE
 from das.model.names import encoded
 from das.model.not_private import Private, marked
 from das.publications.detailed.estimation.forest import Above, Bundle, Forest, Outline
@@ -176,7 +177,7 @@ def estimate(
         said = {
             "release": opened.spec.run.name,
             "rows": rows,
-            "coverage": 0.95,
+            "coverage": COVERAGE,
             "integers": integers,
         }
         atomic.write_json(draft / SUMMARY, marked(said, opened.spec.run.private))

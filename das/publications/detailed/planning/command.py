@@ -11,16 +11,17 @@ from typing import Any
 import click
 
 from das.accounting.document import decimal
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.cli.kit.console import CommandAnswer, answering, console, records_table
 from das.cli.kit.options import PATH, exact_delta, exact_option
 from das.errors import UserError
 from das.files.run.run_directory import release_of
+from das.model.mechanisms import COVERAGE
 from das.model.spelling import key, near
 from das.publications.detailed.model.iterations import LEVELS, GroupLevel
 from das.publications.detailed.model.tables import FIRST, ONLY, PRODUCTS, LevelPlan, Parameters
 from das.publications.detailed.planning.losses import GroupLoss, loss, losses
 from das.publications.detailed.planning.margins import (
-    COVERAGE,
     LevelOutlook,
     fewer_codes,
     outlooks,
@@ -31,8 +32,6 @@ from das.publications.detailed.planning.margins import (
 )
 from das.report.privacy import bound
 
-#: At which epsilon is stated where nothing is said.
-DELTA = Fraction(1, 10**10)
 PRODUCT = click.option(
     "--product",
     type=click.Choice(list(PRODUCTS)),
@@ -107,7 +106,9 @@ def read(folder: Path, product: str | None) -> Parameters:
     is_flag=True,
     help="Margins of error at the same budgets if fewer race codes are read.",
 )
-@click.option("--delta", metavar="D", help="State epsilon at this delta. Default: 1e-10.")
+@click.option(
+    "--delta", metavar="D", help=f"State epsilon at this delta. Default: {decimal(DEFAULT_DELTA)}."
+)
 @answering
 def plan(
     folder: Path,
@@ -125,7 +126,7 @@ def plan(
 
     Margins of error are from the exact distribution of the noise, epsilon from the exact
     composition. Reads no record."""
-    at = DELTA if delta is None else exact_delta(delta)
+    at = DEFAULT_DELTA if delta is None else exact_delta(delta)
     now = read(folder, product)
     wished = _margins(now, margins)
     if not LEAST <= coverage < 1:  # such as nan

@@ -37,13 +37,13 @@ from numpy.typing import NDArray
 from das.accounting.planning import least_cost, rounded_up
 from das.errors import SpecError
 from das.model.budget import Neighbours, QueryNoise
-from das.model.mechanisms import Mechanism
+from das.model.mechanisms import COVERAGE, Mechanism
 from das.publications.detailed.model.iterations import RACE_CODES, GroupLevel
 from das.publications.detailed.model.tables import FIRST, ONLY, LevelPlan, Parameters
 from das.publications.detailed.planning.losses import Tails
 
 #: How often a margin of error holds, and the normal quantile that the paper takes for it.
-COVERAGE, Z = 0.95, Fraction("1.96")
+Z = Fraction("1.96")
 
 
 def least_budget(

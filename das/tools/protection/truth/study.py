@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from das.accounting.document import decimal
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.accounting.zcdp import tight
 from das.errors import InputError, SpecError
 from das.files import packaged
@@ -270,7 +272,6 @@ def resolved_study(
 LOWEST = Fraction(1, 20)
 #: Of a level the full histogram has half of the budget; the total and the attributes the rest.
 DETAILED = Fraction(1, 2)
-DELTA = Fraction(1, 10**10)
 
 
 @dataclass(frozen=True)
@@ -309,8 +310,8 @@ class TopDown(ProtectionMethod):
 
     @property
     def label(self) -> str:
-        epsilon = tight(exact(self.rho), DELTA)
-        return f"TopDown, rho {float(exact(self.rho)):.3g} (epsilon {epsilon:.3g} at 1e-10)"
+        epsilon = tight(exact(self.rho), DEFAULT_DELTA)
+        return f"TopDown, rho {float(exact(self.rho)):.3g} (epsilon {epsilon:.3g} at {decimal(DEFAULT_DELTA)})"
 
     def published(self, records: StudyRecords, tables: TableSet, key: bytes) -> ProtectedTables:
         """Raises :class:`SpecError` where the plan does not fit the schema or the levels."""
@@ -347,7 +348,6 @@ class TopDown(ProtectionMethod):
             "budget": {
                 "rho": self.rho,
                 "neighbours": "bounded",
-                "delta": "1e-10",
                 "levels": dict(self.levels) or _shares(levels),
                 "queries": {
                     lv: dict(self.by_level.get(lv, self.queries)) or _queries(schema)
