@@ -28,9 +28,9 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "das.Estimator",
         "das.estimate.family.Family",
         "das.model.solution.Certificate",
-        "das.api.arrays.result.Result",
-        "das.api.arrays.result.LevelCounts",
-        "das.api.arrays.result.LevelEstimates",
+        "das.api.arrays.estimating.Result",
+        "das.api.arrays.estimating.LevelCounts",
+        "das.api.arrays.estimating.LevelEstimates",
     ],
     "Runs": [
         "das.load_spec",

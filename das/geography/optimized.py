@@ -6,7 +6,7 @@ The rule is exactly that of the production runs of 2020:
 * The blocks are those with a housing unit or a facility of group quarters, where the data say
   which.
 * Each state is split into two branches: the blocks in American Indian, Alaska Native and Native
-  Hawaiian areas (:mod:`das.geography.optimized`), and all others. All its units are split in the same
+  Hawaiian areas, and all others. All its units are split in the same
   way, down to the tracts, or to the level above the block groups.
 * A block's *key* is its off-spine entity, its area and its facilities. The entity is the county
   subdivision in states where these govern, outside of the areas; elsewhere it is the place. The
@@ -26,18 +26,98 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.geography import runs
 from das.geography.tabulation import Geocodes
 from das.model.areas import Areas
 from das.model.measured_spine import FANOUT, MeasuredSpine
 from das.model.names import Codes, characters, of_characters, text
 from das.model.records import Blocks
 from das.model.spine import Spine
+
+# Units cut into runs, which are the units of a level above them, and the order that these stand
+# in.
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+def changes(column: NDArray[np.generic]) -> Flags:
+    """Where a value differs from the one before it, ``(n,)``; the first does not."""
+    out = np.zeros(len(column), dtype=bool)
+    out[1:] = column[1:] != column[:-1]
+    return out
+
+
+def parents(above: Ints, here: Ints) -> Ints:
+    """For each of the units that begin ``here`` the one of those that begin ``above`` that it is
+    in.
+    """
+    return np.searchsorted(above, here, side="right") - 1
+
+
+def spread(starts: Ints, number: int) -> Ints:
+    """For each of that many lowest units the one that it is in, of those that begin at
+    ``starts``.
+    """
+    return np.repeat(np.arange(len(starts)), np.diff(starts, append=number))
+
+
+def begin_runs(first: Flags, home: Ints, fanout: int | None, *, even: bool = False) -> Flags:
+    r"""Where runs of units begin, ``(units,)``.
+
+    ``first`` marks where units of another kind begin; ``home`` is the parent of each. In a parent
+    of n units, those of a kind are cut into runs of :math:`s = \lfloor\sqrt n\rfloor + f + 1`, the
+    remainder last. Without a fan-out f they are not cut.
+
+    ``even``: if c units of a kind would leave a remainder of two or more, they are cut into
+    :math:`\lceil c/s\rceil` runs. Their lengths differ by at most one, the shorter first."""
+    if fanout is None:
+        return first
+    at, kind = np.arange(len(first)), np.cumsum(first) - 1
+    place = at - np.flatnonzero(first)[kind]
+    size = (np.sqrt(np.bincount(home)).astype(np.int64) + fanout + 1)[home]
+    if not even:
+        return first | (place % size == 0)
+    count = np.bincount(kind)[kind]
+    number = np.where((count <= size) | (count % size <= 1), 0, -(-count // size))
+    short = count // np.maximum(number, 1)
+    of_short = short * (
+        number - count % np.maximum(number, 1)
+    )  # units that are in the shorter runs
+    in_even = np.where(place < of_short, place % short == 0, (place - of_short) % (short + 1) == 0)
+    return first | np.where(number == 0, place % size == 0, in_even)
+
+
+def behind(starts: Sequence[Ints], depths: Sequence[int]) -> tuple[list[Ints], Ints]:
+    """``starts[d]`` is where units at depth d begin among the lowest, which are the last of them.
+    At each of the ``depths`` units with one child move behind their siblings, and keep their order
+    among themselves. Returns where units begin then, and the lowest units in their new order."""
+    at = starts[-1]
+    keys = [spread(starts[depths[0] - 1], len(at))]
+    for depth in depths:
+        unit = spread(starts[depth], len(at))
+        only = np.bincount(parents(starts[depth], starts[depth + 1])) == 1
+        keys += [only[unit], unit]
+    order = np.lexsort((at, *reversed(keys)))
+    moved = [
+        np.flatnonzero((at == 0) | changes(spread(s, len(at))[order]))
+        for s in starts[depths[0] : -1]
+    ]
+    return [*starts[: depths[0]], *moved, at], order
+
+
+def tree(starts: Sequence[Ints]) -> tuple[Ints, ...]:
+    """The parent of each unit of each level, from where units begin among the lowest."""
+    return (
+        np.zeros(1, dtype=np.int64),
+        *(parents(above, here) for above, here in pairwise(starts)),
+    )
+
 
 # Which American Indian, Alaska Native and Native Hawaiian areas have a branch of the optimized
 # spine of their own.
@@ -156,8 +236,6 @@ def listed(areas: Areas, units: int) -> Codes:
     return out
 
 
-Ints = NDArray[np.int64]
-
 #: States, by their codes, whose county subdivisions govern: outside of American Indian areas these
 #: are the off-spine entities, not places.
 STRONG_MCD = tuple(b"09 23 25 26 27 33 34 36 42 44 50 55".split())
@@ -168,7 +246,7 @@ class Rule:
     """How a tree is made.
 
     ``fanout`` is f above, ``None`` where blocks of one key are not cut into runs; ``even``: runs
-    have about equal lengths (:func:`das.geography.runs.begin`). ``targets`` are codes of each block
+    have about equal lengths (:func:`begin_runs`). ``targets`` are codes of each block
     ``(blocks,)`` by name. ``structures``, ``facilities``: whether it is published exactly which
     blocks have housing units or facilities, and which types of facilities. The tree does not depend
     on anything else.
@@ -233,8 +311,8 @@ def measured_spine(
             remedy="put a level above it, such as US",
         )
     last = len(spine) - 2
-    starts, moved = runs.behind(starts, range(state + 2, last + 1) if rule.grouped else [last])
-    order, parent = order[moved], runs.tree(starts)
+    starts, moved = behind(starts, range(state + 2, last + 1) if rule.grouped else [last])
+    order, parent = order[moved], tree(starts)
     own = [spine.codes[d][upper_tree[d][order[starts[d]]]] for d in range(min(state + 2, last))]
     codes = rule.geocodes.unit_codes(
         spine.levels, own, code[order], parent, branch[order[starts[state]]]
@@ -254,22 +332,20 @@ def _starts(
     first, starts = np.arange(len(branch)) == 0, []
     for level, column in zip(levels, upper_tree, strict=False):
         if level not in rule.grouped:
-            first = (
-                first | runs.changes(column) | (runs.changes(branch) if level == "State" else False)
-            )
+            first = first | changes(column) | (changes(branch) if level == "State" else False)
         starts.append(np.flatnonzero(first))
     for depth in [d for d, level in enumerate(levels) if level in rule.grouped]:
-        home = runs.parents(starts[depth - 1], starts[depth + 1])
-        begin = runs.begin(
-            (home == 0) & (starts[depth + 1] == 0) | runs.changes(home),
+        home = parents(starts[depth - 1], starts[depth + 1])
+        begin = begin_runs(
+            (home == 0) & (starts[depth + 1] == 0) | changes(home),
             home,
             rule.fanout,
             even=rule.even,
         )
         starts[depth] = starts[depth + 1][begin]
     for codes in key:
-        first = first | runs.changes(codes)
-    groups = runs.begin(first, runs.spread(starts[-1], len(first)), rule.fanout, even=rule.even)
+        first = first | changes(codes)
+    groups = begin_runs(first, spread(starts[-1], len(first)), rule.fanout, even=rule.even)
     return [*starts, np.flatnonzero(groups), np.arange(len(first))]
 
 

@@ -10,9 +10,8 @@ import mpmath
 import pytest
 
 from das.accounting import Composition, delta, epsilon
-from das.accounting.atoms import Atoms
 from das.accounting.peaks import saddle
-from das.accounting.profile import PrivacyProfile
+from das.accounting.profile import Atoms, PrivacyProfile
 from tests.accounting.oracle_convolution import Convolution
 
 #: Off any lattice to speak of.
@@ -32,7 +31,7 @@ FAR = [(Fraction(1, 100), 1), (Fraction(10**6), 1)]
 def test_against_convolution(
     monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[Fraction, int]]
 ) -> None:
-    monkeypatch.setattr("das.accounting.atoms.NODES", 0)
+    monkeypatch.setattr("das.accounting.profile.FEW_NODES", 0)
     truth, whole = Convolution(pairs), Composition.from_draws(pairs)
     for eps in (*(whole.rho * k / 3 for k in range(8)), Fraction(1, 7), whole.rho + whole.step):
         atoms = Atoms.from_composition(whole, eps)
@@ -52,7 +51,7 @@ def test_the_two_ways_agree(
     """And the sum along the line is wide where variances are nearly equal."""
     assert Atoms.from_composition(Composition.from_draws(pairs), Fraction(eps)) is not None
     low, high = delta(pairs, eps)
-    monkeypatch.setattr("das.accounting.atoms.MOST", 0)
+    monkeypatch.setattr("das.accounting.profile.MOST", 0)
     monkeypatch.setattr("das.accounting.contour.NODES", 30_000)
     a, b = delta(pairs, eps)
     assert max(a, low) <= min(b, high)
@@ -62,7 +61,7 @@ def test_the_two_ways_agree(
 
 def test_rounding_of_a_loss_just_above_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     """One atom is all there is, and what it exceeds epsilon by is a few roundings of epsilon."""
-    monkeypatch.setattr("das.accounting.atoms.NODES", 0)
+    monkeypatch.setattr("das.accounting.profile.FEW_NODES", 0)
     pairs = [(Fraction(1, 100), 1)]
     for above in (Fraction(1, 3 * 10**12), Fraction(1, 7 * 10**13)):
         eps = 150 - above

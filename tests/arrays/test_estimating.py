@@ -12,7 +12,7 @@ import pytest
 
 import das
 from das.api.arrays.counting import Counted
-from das.api.arrays.result import Result
+from das.api.arrays.estimating import Result
 from das.errors import InfeasibleError, InputError, SolverError, SpecError
 from das.estimate.family import Family
 from das.model.not_private import CELL, COLUMN

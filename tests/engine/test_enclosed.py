@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from das.engine import seccomp
+from das.engine import enclosure
 from das.engine.enclosed import Channel, EnclosedProcess, enclosed, pickled
 from das.engine.enclosure import Refusals
 from das.engine.server import ENVIRONMENT
@@ -203,11 +203,11 @@ def test_a_system_that_refuses_nothing_is_recorded_and_works() -> None:
     """One without Landlock, namespaces and the right to give up privileges, as a container can be.
     The path of a file is then enough, and the process was told none."""
     program = (
-        "import ctypes, sys; from das.engine import seccomp\n"
+        "import ctypes, sys; from das.engine import enclosure\n"
         "lacks = 'landlock_create_ruleset 444 444 unshare 272 97 capset 126 91'\n"
-        "seccomp.CALLS, seccomp.WITH = lacks, ()\n"
+        "enclosure.CALLS, enclosure.WITH = lacks, ()\n"
         "libc = ctypes.CDLL(None); libc.prctl(38, 1, 0, 0, 0)\n"
-        "if not seccomp.calls_within(libc): sys.exit('none')\n"
+        "if not enclosure.calls_within(libc): sys.exit('none')\n"
         "from das.engine.enclosed import EnclosedProcess\n"
         "from tests.engine.enclosed_jobs import Multiplication\n"
         "process = EnclosedProcess(); process.begin(Multiplication(), 2)\n"
@@ -235,14 +235,14 @@ def test_the_numbers_of_calls_are_those_of_linux() -> None:
         lines = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\s", path.read_text())
         of = {name: int(number) for name, number in lines}
         assert len(of) > 300
-        table = " ".join([seccomp.CALLS, seccomp.ABSENT, *(w[0] for w in seccomp.WITH)])
-        ours = seccomp.numbers(table, column)
+        table = " ".join([enclosure.CALLS, enclosure.ABSENT, *(w[0] for w in enclosure.WITH)])
+        ours = enclosure.numbers(table, column)
         newer = ours.keys() - of.keys()  # than these headers
         assert newer <= {"fchmodat2", "quotactl_fd", "memfd_secret", "process_madvise"}
         assert {name: of[name] for name in ours.keys() - newer} == {
             name: number for name, number in ours.items() if name not in newer
         }
-        only = {name for name in seccomp.numbers(table, 0) if name not in ours}
+        only = {name for name in enclosure.numbers(table, 0) if name not in ours}
         assert not only & of.keys()
 
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from das.estimate.batch import families
 from das.estimate.descent import full_information
 from das.estimate.family import Family
-from das.estimate.held_marginals import MOST, PRECISE, CellSums, precise
 from das.estimate.information import Contrasts, Information, given_total, posterior
-from das.estimate.informed import FullInformationEstimator
+from das.estimate.informed import MOST, PRECISE, CellSums, FullInformationEstimator, precise
 from das.estimate.upward_pass import upward_pass
 from das.geography import bounds as geography
 from das.geography.invariants import known_bounds

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.geography import optimized, runs, tabulation
+from das.geography import optimized, tabulation
 from das.geography.optimized import Rule, measured_spine
 from das.geography.tabulation import Geocodes
 from das.model.areas import Areas
@@ -274,7 +274,7 @@ def test_even_runs_differ_by_one_and_are_no_longer(kinds: list[int], fanout: int
     first = np.concatenate([np.arange(n) == 0 for n in kinds])
     size = isqrt(sum(kinds)) + fanout + 1
     starts = np.flatnonzero(
-        runs.begin(first, np.zeros(len(first), dtype=np.int64), fanout, even=True)
+        optimized.begin_runs(first, np.zeros(len(first), dtype=np.int64), fanout, even=True)
     )
     lengths = np.diff(starts, append=len(first)).tolist()
     for count in kinds:

@@ -589,7 +589,7 @@ def test_sums_of_many_cells_are_met_when_the_cells_are(monkeypatch: pytest.Monke
     given = np.eye(cells) / deviation**2, noisy / deviation**2, truth.sum(axis=0)
     bounds = {"groups": np.ones((1, cells)), "lower": total - 0.1, "upper": total + 0.1}
     scaled = children_qp(*given, **bounds)
-    monkeypatch.setattr("das.solve.alternating._SCALINGS", 0)
+    monkeypatch.setattr("das.solve.children._SCALINGS", 0)
     plain = children_qp(*given, **bounds)
     assert scaled.status is plain.status is Status.OPTIMAL
     assert scaled.iterations <= plain.iterations / 2

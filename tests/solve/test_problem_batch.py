@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from das.errors import InfeasibleError
 from das.model.solution import Solution, Status
-from das.solve import ChildrenQP, Kinds, Partitions, alternating, children, children_qps
+from das.solve import ChildrenQP, Kinds, Partitions, children, children_qps
 from tests.solve import oracle_qp
 from tests.solve.oracle_qp import random_problem
 
@@ -110,7 +110,7 @@ def test_nor_do_the_sizes_of_stacks_and_when_problems_leave_them(
     single = [alone(p) for p in every]
     assert len({s.iterations for s in single}) > 3, "they end at different times"
     monkeypatch.setattr(children, "_TOGETHER", together)
-    monkeypatch.setattr(alternating, "_LEAVE", leave)
+    monkeypatch.setattr(children, "_LEAVE", leave)
     for s, t in zip(single, children_qps(every, max_iterations=LIMIT), strict=True):
         assert_same(s, t)
 
