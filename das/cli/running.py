@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from das.accounting.document import NAME, Line, Statement
+from das.accounting.guarantee import quoted
 from das.cli.kit import redundant
 from das.cli.kit.console import CommandAnswer, print_answer, shows_errors
 from das.cli.kit.interruption import STOPPED, of_engine, optional, repeated, resumable
@@ -35,13 +37,15 @@ from das.cli.kit.options import (
 )
 from das.engine.choice import EngineChoice
 from das.engine.display import Live
+from das.files.release import statement
 from das.files.run.run_directory import read_json
+from das.model.mechanisms import MECHANISMS
 from das.model.not_private import CELL, COLUMN, WITHOUT, marked
 from das.register.entering import RegisterOptions
 from das.release import estimating
 from das.release.outcome import Outcome
-from das.release.publications import publication
-from das.report.privacy import cause, remedy
+from das.release.publications import PublicHalf, publication
+from das.report.privacy import bound, cause
 from das.runs import pipeline
 from das.spec import Specification
 
@@ -192,15 +196,20 @@ def _print_outcome(
     spec: Specification, outcome: Outcome, stores: Stores, show_errors: bool
 ) -> None:
     warn(spec.run.private)
+    half = publication(spec.publication())
+    spare = redundant.spare_after(half, spec, outcome.directory.release)
+    lines = [
+        *_first(spec, outcome, half),
+        *_files(outcome, stores, show_errors),
+        *_settings(outcome, spare),
+    ]
+    for name, says in lines:
+        click.echo(f"{name:9} {says}")
+    print_cost(outcome, private=spec.run.private)
     if show_errors:
         from das.cli.kit.shown import print_errors  # slow to load
 
         print_errors(outcome)
-    say_notes(
-        redundant.redundancy_notes(publication(spec.publication()), spec, outcome.directory.release)
-    )
-    _show_files(spec, outcome, stores, show_errors)
-    print_cost(outcome, private=spec.run.private)
 
 
 def print_cost(outcome: Outcome, *, private: bool) -> None:
@@ -211,55 +220,92 @@ def print_cost(outcome: Outcome, *, private: bool) -> None:
         click.echo(f"  {sentence}")
 
 
-def _show_files(spec: Specification, outcome: Outcome, stores: Stores, show_errors: bool) -> None:
+def _first(spec: Specification, outcome: Outcome, half: PublicHalf) -> Iterator[tuple[str, str]]:
+    """What was made, where to look, one number on accuracy, one on privacy, and the next command."""
     directory = outcome.directory
-    for table, rows in outcome.tables.items():
-        click.echo(f"  {table}: {rows:,} rows")
-    when = "before" if outcome.was_finished else f"in {outcome.seconds:.1f} s"
-    click.echo(f"written {when}:")
+    when = "made before" if outcome.was_finished else f"written in {outcome.seconds:.1f} s"
     may = (
         "safe to publish under the guarantee in privacy.json"
         if spec.run.private
         else f"{COLUMN}: {CELL}"
     )
-    click.echo(f"  release  {directory.release}   ({may})")
+    yield "release", f"{directory.release}   ({when}; {may})"
+    if directory.page.is_file():
+        looked_up = "" if "look-up" in half.cannot else "   (look up every place)"
+        yield "page", f"{directory.page}{looked_up}"
+    if (directory.release / NAME).is_file():
+        said = statement.read_ours(directory.release)
+        if (line := _typical(said)) is not None:
+            margin = MECHANISMS[said.mechanism].margin(line.parameter)
+            yield (
+                "accuracy",
+                f"{line.query} by {line.level} was measured to within ±{margin:,} (95 %)",
+            )
+        loss = quoted(said, said.neighbours, said.target.delta if said.target else None)
+        void = "" if spec.run.private else f" ({WITHOUT})"
+        yield (
+            "privacy",
+            f"epsilon {bound(loss.epsilon)} at delta = {loss.delta}{void}, for {loss.change}"
+            "   (privacy.html explains it)",
+        )
+    if "intervals" in half.cannot:
+        yield "next", f"das account verify {directory.release}   (checks it from its own files)"
+    else:
+        yield "next", f"das intervals {directory.release}   (intervals of published counts)"
+
+
+def _typical(said: Statement) -> Line | None:
+    """The measurement that stands for a release: of the highest level that is no single unit and
+    not published exactly; the total, where it was measured."""
+    records = said.ledger[0].universe
+    ledger = [line for line in said.ledger if line.universe == records]
+    levels = list(dict.fromkeys(line.level for line in ledger))
+    exact = [
+        (c.query, levels.index(c.level))
+        for c in said.outside
+        if c.universe == records and c.sign == "=" and c.level in levels
+    ]
+    free = [
+        line
+        for line in ledger
+        if line.units > 1
+        and all(q != line.query or levels.index(line.level) > at for q, at in exact)
+    ]
+    first = next((line for line in free if line.query == "total"), next(iter(free), None))
+    return max(
+        (line for line in free if first and (line.level, line.query) == (first.level, first.query)),
+        key=lambda line: line.units,
+        default=None,
+    )
+
+
+def _files(outcome: Outcome, stores: Stores, show_errors: bool) -> Iterator[tuple[str, str]]:
+    """The other files, and where they are carried."""
+    directory = outcome.directory
+    for table, rows in outcome.tables.items():
+        yield "table", f"{table}: {rows:,} rows"
     for url, who in ((stores.release, ""), (stores.confidential, "   (confidential)")):
         if url is not None:
-            click.echo(f"  store    {url}{who}")
-    if directory.report.is_file():
-        click.echo(f"  report   {directory.report}   (confidential: the errors)")
-    if outcome.rows and not show_errors:
-        click.echo(f"  errors   {directory.errors}   (confidential; `das evaluate` prints them)")
-    _show_next(spec, outcome)
-
-
-def _show_next(spec: Specification, outcome: Outcome) -> None:
-    """Where the page is, what was not met and why, and which command comes next."""
-    directory, of = outcome.directory, publication(spec.publication())
-    if directory.page.is_file():
-        looked_up = "" if "look-up" in of.cannot else "   (look up every place)"
-        click.echo(f"  page     {directory.page}{looked_up}")
+            yield "store", f"{url}{who}"
     if directory.linked.is_dir():
-        click.echo(f"  linked   {directory.linked}   (persons in households: experimental)")
-    click.echo(f"  not met  {_not_met(worse(outcome), outcome.settled)}")
-    if "intervals" not in of.cannot:
-        click.echo(
-            f"  next     das intervals {directory.release}   (intervals of published counts)"
+        yield "linked", f"{directory.linked}   (persons in households: experimental)"
+    if directory.report.is_file():
+        yield "report", f"{directory.report}   (confidential: the errors)"
+    if outcome.rows and not show_errors:
+        yield "errors", f"{directory.errors}   (confidential; `das evaluate` prints them)"
+
+
+def _settings(outcome: Outcome, spare: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What other settings would do better, in one line."""
+    facilities = [m["level"] for m in worse(outcome) if m["level"] in outcome.settled]
+    says = [*spare]
+    if facilities:
+        says.append(
+            f"{cause(facilities[0], outcome.settled[facilities[0]])}"
+            " (estimation.method = full-information avoids it)"
         )
-
-
-def _not_met(unmet: Sequence[dict[str, Any]], settled: Mapping[str, str]) -> str:
-    """Which queries are published worse than they were measured, why, and what avoids it."""
-    if not unmet:
-        return "nothing: noise explains how far published counts are from measured ones"
-    first = unmet[0]
-    named = ", ".join(f"{m['query']} of {m['universe']} at {m['level']}" for m in unmet[:3])
-    more = f" and {len(unmet) - 3} more" if len(unmet) > 3 else ""
-    above = settled.get(first["level"])
-    return (
-        f"published worse than measured: {named}{more}. Why"
-        f" ({first['level']}): {cause(first['level'], above)}. What to do: {remedy(above)}"
-    )
+    if says:
+        yield "settings", f"{'; '.join(says)}: see docs/limits.md"
 
 
 def _as_data(outcome: Outcome) -> dict[str, Any]:

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +28,10 @@ from das.cli.kit.shown import worse_lines
 from das.errors import UserError
 from das.evaluate.comparison import Headline
 from das.files.run import tallies
+from das.files.run.run_directory import RunDirectory
 from das.publications.counts.truth import maker
+from das.release.estimating import MISFITS, WORSE
+from das.release.outcome import Outcome
 from das.truth import beginning, by_subtree, measuring
 from tests.altered import sealed
 from tests.worlds import Worlds
@@ -89,9 +94,24 @@ def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(
     )
     assert said.code == 0, said.err
     assert said.err == ""
-    last = said.out.splitlines()[-3:]
-    assert [line[:11].strip() for line in last] == ["page", "not met", "next"]
-    assert last[2].split()[1:4] == ["das", "intervals", str(tmp_path / "run" / "release")]
+    first = said.out.splitlines()[:5]
+    assert [line.split()[0] for line in first] == [
+        *("release", "page", "accuracy", "privacy", "next")
+    ]
+    ledger = json.loads((tmp_path / "run" / "release" / "privacy.json").read_text())["ledger"]
+    counties = [
+        line
+        for line in ledger
+        if (line["universe"], line["level"], line["query"]) == ("persons", "County", "total")
+    ]
+    most = max(counties, key=lambda line: line["units"])
+    (margin,) = re.findall(
+        r"^total by County was measured to within ±(\d+) \(95 %\)", first[2][10:]
+    )
+    assert abs(int(margin) - 1.96 * float(Fraction(most["sigma_sq"])) ** 0.5) < 1
+    assert re.search(r"epsilon 16\.7\d+ at delta = 1e-10, for one record of each kind", first[3])
+    assert first[4].split()[1:4] == ["das", "intervals", str(tmp_path / "run" / "release")]
+    assert "not met" not in said.out  # nobody asked for a target
     for part in ("release", "report.html", "written in", " s"):
         assert part in said.out
     assert "error of" not in said.out  # nobody looks: it would be kept in a log
@@ -120,7 +140,7 @@ def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(
         "--show-errors",
     )
     assert seeded.code == 0
-    _, found, errors = seeded.out.partition("confidential: these errors tell of the true counts.")
+    _, found, errors = seeded.out.partition("confidential: these errors reveal the true counts.")
     assert found
     for part in ("Mean absolute error", "Block_Group", "as measured", "measured units"):
         assert part in errors
@@ -144,15 +164,21 @@ def test_a_level_that_is_published_worse_than_measured_has_its_reason_in_one_lin
     ]
 
 
-def test_what_was_not_met_has_its_reason_and_its_remedy() -> None:
-    assert running._not_met([], {}).startswith("nothing: ")
+@pytest.mark.parametrize("settled", [{"L1": "Tract"}, {}])
+@pytest.mark.parametrize("spare", [["a third of rho measured the total"], []])
+def test_one_line_says_what_other_settings_avoid_and_nothing_of_chance(
+    settled: dict[str, str], spare: list[str], tmp_path: Path
+) -> None:
     found = [{"universe": "persons", "level": f"L{i}", "query": "total"} for i in range(4)]
-    said = running._not_met(found, {"L0": "Tract"})
-    assert said.startswith("published worse than measured: total of persons at L0, total of")
-    assert " and 1 more. Why (L0): " in said
-    assert said.endswith('What to do: set estimation.method = "full-information"')
-    assert "settled at the tract" in said
-    assert "estimation.passes" in running._not_met(found[1:], {"L0": "Tract"})
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release" / MISFITS).write_text(json.dumps({WORSE: found}))
+    outcome = Outcome(RunDirectory(tmp_path), settled=settled)
+    said = [text for name, text in running._settings(outcome, spare) if name == "settings"]
+    assert len(said) == bool(settled or spare)
+    assert ["settled at the tract" in text for text in said] == [bool(settled)] * len(said)
+    assert ["full-information avoids it" in text for text in said] == [bool(settled)] * len(said)
+    assert all(spare[0] in text for text in said if spare)
+    assert not any("chance" in text for text in said)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -243,8 +269,6 @@ def test_check_prints_the_plan(das: Das) -> None:
 
 
 def test_check_as_json_has_exact_costs_and_margins(das: Das) -> None:
-    from fractions import Fraction
-
     said = das("check", "configs/pl94-2010.toml", "--json", "--set", "budget.rho=1")
     plan = json.loads(said.out)
     assert said.code == 0

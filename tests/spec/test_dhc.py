@@ -107,7 +107,7 @@ def test_queries_that_what_is_held_fixed_determines_are_named() -> None:
         ("persons", "Tract", "votingage * cenrace"),
         ("households", "State", "hhtenshort_2lev"),
     ]
-    assert "is held fixed at Block" in lines(found)[0]
+    assert "is held fixed at Block" in lines(found, Path("dhc.toml"))[0]
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 #: Stands above errors wherever they are printed.
 CONFIDENTIAL = (
-    "confidential: these errors tell of the true counts. Do not publish them, or keep them in a"
-    " log."
+    "confidential: these errors reveal the true counts. Do not publish them, or keep them in a log."
 )
 #: Columns of output that goes to no terminal.
 WIDE = 160

@@ -10,10 +10,19 @@ from das.model.ledger import MeasuredRecords, RedundantMeasurement, RedundantMea
 from das.release.publications import PublicHalf
 
 
-def redundancy_notes(half: PublicHalf, spec: Any, release: Path) -> list[str]:
-    """A line for each measurement of a run that bought nothing, by the trees that were measured."""
-    _, spare = half.outlook(half.resolved(spec))
-    return lines(half.spare_of(release)) if spare else []
+def spare_after(half: PublicHalf, spec: Any, release: Path) -> list[str]:
+    """At most one sentence on measurements of a run that bought nothing, by the trees that were
+    measured."""
+    _, foreseen = half.outlook(half.resolved(spec))
+    all_ = half.spare_of(release) if foreseen else ()
+    if not all_:
+        return []
+    share = 100 * max(float(i.share) for _, i in all_)
+    where = dict.fromkeys(f"{i.measurement.query} at {i.measurement.level}" for _, i in all_)
+    return [
+        f"up to {share:.4g} % of {all_[0][1].measurement.mechanism.currency} measured what is exact"
+        f" already, {', '.join(where)} (`das plan --optimise` spends it anew)"
+    ]
 
 
 def as_data(all_: RedundantMeasurements) -> list[dict[str, Any]]:
@@ -37,10 +46,9 @@ def as_data(all_: RedundantMeasurements) -> list[dict[str, Any]]:
     ]
 
 
-def lines(all_: RedundantMeasurements, config: Path | None = None) -> list[str]:
-    """A line for each level and query, with what can be done about it in ``config``; without one,
-    of a run that has measured them. Of classes that there may be, only units without only children
-    count."""
+def lines(all_: RedundantMeasurements, config: Path) -> list[str]:
+    """A line for each level and query, with what can be done about it in ``config``. Of classes
+    that there may be, only units without only children count."""
     groups: dict[tuple[str, str, str], list[tuple[MeasuredRecords, RedundantMeasurement]]] = {}
     for u, i in all_:
         if i.of is not None or i.measurement in u.plan.plain:
@@ -51,25 +59,24 @@ def lines(all_: RedundantMeasurements, config: Path | None = None) -> list[str]:
     out = []
     for place, group in groups.items():
         universe = group[0][0]
-        line = _line(universe, [i for _, i in group], spent=config is None)
-        if config is not None and last.get(universe.name) == place:
+        line = _line(universe, [i for _, i in group])
+        if last.get(universe.name) == place:
             which = f" --universe {universe.name}" if universe.kind.table else ""
             line += f". `das plan {config} --optimise TARGETS.toml --spare{which}` spends it anew"
         out.append(line)
     return out
 
 
-def _line(universe: MeasuredRecords, group: Sequence[RedundantMeasurement], *, spent: bool) -> str:
+def _line(universe: MeasuredRecords, group: Sequence[RedundantMeasurement]) -> str:
     """A line for the classes of a level that have the same query."""
     measurement, known = group[0].measurement, group[0].known
     shares = [100 * float(i.share) for i in group if i.units != 0]
     share = " to ".join(dict.fromkeys(f"{x:.4g}" for x in (min(shares), max(shares))))
-    takes, buys = ("took", "bought") if spent else ("takes", "buys")
     where, more = _where(group)
     above = "" if measurement.level == known[0] else ", and so above it"
     return (
-        f"{universe.records}: {measurement.query} at {measurement.level} {takes} {share} % of"
-        f" {measurement.mechanism.currency} and {buys} nothing{where}: {known[1]} is"
+        f"{universe.records}: {measurement.query} at {measurement.level} takes {share} % of"
+        f" {measurement.mechanism.currency} and buys nothing{where}: {known[1]} is"
         f" {'held fixed' if group[0].kept else 'published exactly'} at {known[0]}{above}{more}"
     )
 
