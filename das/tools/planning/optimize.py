@@ -139,7 +139,6 @@ def _ground(
 
 
 # --- what is shown
-# --------------------------------------------------------------------------------------------
 
 
 def _print(optimum: Optimum, spec: Specification, records: str) -> None:
