@@ -4,7 +4,7 @@ agree on what is published exactly, the best is not (``docs/strategy.md``).
 
 ``production``: ``configs/pl94-2010.toml`` with top-down estimation. It runs over two spines: that
 of tabulation, where its block groups and tracts are most accurate, and that of 2020 (``of 2020``),
-on which the Bureau measured. ``best``: ``configs/pl94-2010-best.toml``; ``with the prior`` of
+on which the Bureau measured. ``best``: ``configs/pl94-2010-best.toml``; ``corrected`` of
 blocks, which is optional (``docs/limits.md``). ``fair``: ``configs/pl94-2010-fair.toml``. Every
 level and query that is worse than production's is listed, with the standard error of the ratio.
 
@@ -46,7 +46,7 @@ RUNS = {
     "production": (CONFIG, ("geography.spine=tabulation", "estimation.method=topdown")),
     "of 2020": (CONFIG, ("geography.spine=optimized", "estimation.method=topdown")),
     "best": (CONFIG_BEST, ()),
-    "best, with the prior": (CONFIG_BEST, ("estimation.prior=housing",)),
+    "best, corrected": (CONFIG_BEST, ("estimation.bias=corrected",)),
     "fair": (CONFIG_FAIR, ()),
 }
 #: What a table has, by its words: level or kind of area, query, and one answer or all.
@@ -86,7 +86,7 @@ FAIR: dict[tuple[str, str, int | None], float] = {
     ("Block_Group", "votingage", None): 1.0,
     ("Block_Group", "hispanic * cenrace", None): 1.0,
 }
-BARS_OF = {"best": BARS, "best, with the prior": BARS, "fair": FAIR}
+BARS_OF = {"best": BARS, "best, corrected": BARS, "fair": FAIR}
 #: Levels whose queries are listed where they are worse, and how much worse one may be.
 LISTED, WORSE = ("State", "County", "Tract", "Block_Group", "Block"), 1.05
 #: Levels where no query's root mean square error may be more than this part of production's.

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import Figures, no_data, shared_data
-from benchmarks.prior import worse
 from benchmarks.tracts import (
     PL94_FIXED,
     TRACTS,
@@ -245,6 +244,12 @@ def _intervals(figures: Figures, world: TractWorld, replicates: int, workers: in
                     blocks=int(here.sum()),
                     replicates=replicates,
                 )
+
+
+def worse(difference: NDArray[np.float64]) -> bool:
+    if len(difference) < 2:
+        return False
+    return bool(difference.mean() > 3 * difference.std(ddof=1) / len(difference) ** 0.5)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from das.model.constraint import LevelBounds
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.measurement import Measurements
+from das.model.post_processing import BiasCorrection
 from das.model.release import Release
 from das.model.universe import PERSONS, Planned
 from das.noise import entropy
@@ -43,27 +44,28 @@ def planned(spec: RunSpec, universe: str) -> Planned:
 
 
 def estimated(
-    spec: RunSpec, prepared: Prepared, seed: int, pool: Executor, universe: str = PERSONS.name
+    spec: RunSpec,
+    prepared: Prepared,
+    seed: int,
+    pool: Executor,
+    universe: str = PERSONS.name,
+    *,
+    correction: BiasCorrection | None = None,
+    method: type[Passes] = Passes,
 ) -> Release:
-    """Of the tree that is measured."""
+    """Of the tree that is measured. ``correction``: another one than that of the specification;
+    ``method``: what estimates by passes."""
     spec = spec.on(prepared.trees)
     u, tree, after = planned(spec, universe), prepared.trees[universe], spec.after
     limits, found = bounds(spec, prepared, universe), noisy(spec, prepared, seed, universe)
-    prior = after.prior != "none" and universe == PERSONS.name
-    passes = Passes(u.passes, after.tolerance)
+    correct = correction or (after.bias != "none" and universe == PERSONS.name)
+    passes = method(u.passes, after.tolerance)
     if after.method == "full-information":
         return full_information(
-            found,
-            tree.spine,
-            limits,
-            u,
-            passes,
-            pool,
-            tolerance=after.tolerance,
-            housing_prior=prior,
+            found, tree.spine, limits, u, passes, pool, tolerance=after.tolerance, correct=correct
         )
     pooled = PooledSource.over_chains(found, tree.spine, limits, u.schema, tree.measured)
-    return topdown(pooled, tree.spine, limits, u, passes, pool, housing_prior=prior)
+    return topdown(pooled, tree.spine, limits, u, passes, pool, correct=correct)
 
 
 def lowest(prepared: Prepared, universe: str, release: Release) -> Histogram:

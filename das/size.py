@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from das.errors import UserError
 from das.estimate.information import Contrasts
 from das.estimate.least_squares import MANY
-from das.estimate.prior import LARGE
 from das.files.machine import memory as machine
 from das.model.spine import Spine
 from das.model.universe import Planned
@@ -91,9 +90,8 @@ def _size(
         last = depth == len(levels) - 1
         informed, answers = full and not last, sum(q for q in queries if q < cells)
         memory, work = _families(children, there, answers, len(queries), informed)
-        if spec.estimation.prior != "none" and universe is spec.persons and last:
-            matrices = np.minimum(np.maximum(children, 1.0) * there**2, LARGE).max(initial=0.0)
-            memory, work = max(memory, 8.0 * _MATRICES * float(matrices)), 3 * work
+        if spec.estimation.bias != "none" and universe is spec.persons and last:
+            memory, work = 2 * memory, 3 * work
         values = units * sum(queries)
         found += [(memory, level), (_BATCHES * min(_BATCH, 8.0 * values), level)]
         seconds += work + values * 4e-7

@@ -306,6 +306,7 @@ class NeighboursOf(Section):
 
 
 # --- what they make up
+# -----------------------------------------------------------------------------------------
 
 
 class Promises(Section):

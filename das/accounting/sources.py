@@ -292,6 +292,7 @@ class SourceChange:
 
 
 # --- the account as a document
+# ------------------------------------------------------------------------------------------
 
 
 class JointEpsilon(Section):

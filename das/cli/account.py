@@ -117,6 +117,7 @@ def _private(sources: Sequence[PrivacySource]) -> Private:
 
 
 # --- tables
+# --------------------------------------------------------------------------------------------
 
 
 def _print(account: JointAccount, private: Private) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,21 +140,3 @@ def of_message(head: Mapping[str, Any], arrays: Arrays) -> RefinedEstimates:
         head["prior"] and SharesPrior(head["prior"], **named("prior")),
         by_kind=Histogram.of_arrays(named("kind")),
     )
-
-
-# What an upper tree and its subtrees tell each other: arrays by name, as one file holds them.
-
-
-@dataclass(frozen=True, eq=False)
-class Message:
-    """A value whose fields are arrays. A field can be ``None``."""
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that are not ``None``, by their names."""
-        every = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: array for name, array in every.items() if array is not None}
-
-    @classmethod
-    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The value from the arrays of ``to_arrays``."""
-        return cls(**arrays)

@@ -13,7 +13,7 @@ from das.estimate.family import Array, Batch, Estimator, Family
 from das.model.constraint import Bounds
 from das.model.histogram import Histogram
 from das.model.measurement import Estimate, MeasurementSource
-from das.model.post_processing import HousingPrior
+from das.model.post_processing import BiasCorrection
 from das.model.schema import Schema
 from das.model.solution import Certificate, Solution
 from das.solve import ChildrenQP, children_qps
@@ -30,7 +30,7 @@ def families(
     parents: Histogram | None,
     starts: NDArray[np.int64],
     bounds: Bounds,
-    prior: HousingPrior | None = None,
+    correction: BiasCorrection | None = None,
 ) -> Iterator[Family]:
     """Parent ``i`` of ``parents`` has the children ``starts[i]:starts[i + 1]`` of ``level``;
     without ``parents``, the root. ``bounds`` covers exactly those children,
@@ -52,7 +52,7 @@ def families(
             cell,
             count,
             bounds.rows(start - first, stop - first),
-            prior,
+            correction,
         )
 
 

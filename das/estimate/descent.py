@@ -24,7 +24,7 @@ from das.estimate.family import Estimator, Family
 from das.model.constraint import Bounds, LevelBounds
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
-from das.model.post_processing import HousingPrior
+from das.model.post_processing import BiasCorrection
 from das.model.release import Release
 from das.model.schema import Schema
 from das.model.solution import Certificate, Certificates
@@ -45,7 +45,7 @@ def topdown(
     pool: Executor | None = None,
     progress: Progress | None = None,
     *,
-    housing_prior: bool | HousingPrior = False,
+    correct: bool | BiasCorrection = False,
     published: Mapping[str, Histogram] | None = None,
     to: str | None = None,
 ) -> Release:
@@ -53,11 +53,11 @@ def topdown(
     every bound, with the worst certificates of each level.
 
     ``method`` estimates the families, such as :class:`das.estimate.passes.Passes`. Without a
-    ``pool``, everything is done in this process. With ``housing_prior``, the lowest units are
-    assumed to share their parent's persons roughly as they share its housing units
-    (:mod:`das.model.post_processing`). How roughly is estimated from the measurements, and the release says
-    it. ``housing_prior`` can also be a prior that was found before, for all trees that it serves
-    (:func:`das.estimate.dispersion.prior_of`).
+    ``pool``, everything is done in this process. If they are to be
+    ``correct``, the lowest units are estimated without their size bias
+    (:mod:`das.estimate.size_bias`). How widely households spread about their housing is estimated
+    from the measurements, and the release says it. ``correct`` can also be a correction that was
+    found before, for all trees that it serves (:func:`das.estimate.size_bias.correction_from`).
 
     *An upper tree and subtrees* (:mod:`das.model.measured_spine`) give the same result as the whole tree,
     bit by bit. A family depends on the tree above only through its parent's counts. The
@@ -71,8 +71,8 @@ def topdown(
     Otherwise no level below needs a repair.
 
     Raises:
-        InputError: ``method`` is not an estimator, or a query that it or the prior needs is not
-            measured.
+        InputError: ``method`` is not an estimator, or a query that it needs is not measured.
+            The lowest units are to be corrected, and are not estimated in one pass.
         InfeasibleError: the bounds contradict each other, or the ``published`` counts.
         SolverError: an estimate failed (:func:`das.estimate.batch.estimated`).
     """
@@ -80,19 +80,21 @@ def topdown(
     pool, progress = pool or InProcess(), progress or Silent()
     end = len(spine) if to is None else spine.index(to) + 1
     done = {} if published is None else _above(spine, published)
-    prior: HousingPrior | None = None
+    correction: BiasCorrection | None = None
     certificates: dict[str, Certificates] = {}
     for depth in range(len(done), end):
         level = spine.levels[depth]
         above = done[spine.levels[depth - 1]] if depth else None
-        if above is not None and housing_prior and depth == len(spine) - 1:
-            progress.stage(f"prior of {universe.name}: {level}", None)
-            from das.estimate.dispersion import find  # few need it
+        if above is not None and correct and depth == len(spine) - 1:
+            progress.stage(f"spread of {universe.name}: {level}", None)
+            from das.estimate.size_bias import find_correction  # few need it
 
-            given = housing_prior if isinstance(housing_prior, HousingPrior) else None
-            prior = given or find(source, spine, bounds[level], universe, above, pool)
+            given = correct if isinstance(correct, BiasCorrection) else None
+            correction = given or find_correction(
+                source, spine, bounds[level], universe, above, pool
+            )
         progress.stage(f"estimate {universe.name}: {level}", spine.units(level))
-        tasks = _tasks(source, spine, bounds, universe, method, level, above, prior)
+        tasks = _tasks(source, spine, bounds, universe, method, level, above, correction)
         known = certificates.get(level, Certificates())
         done[level], certificates[level] = _solved(tasks, known, pool, progress)
         if depth + 1 < len(spine):
@@ -101,7 +103,9 @@ def topdown(
                 raise _unlike(universe, level)
             certificates[spine.levels[depth + 1]] = Certificates(repaired, Certificate())
     here = spine.truncated(spine.levels[end - 1])
-    return Release(here, done, {level: bounds[level] for level in here.levels}, certificates, prior)
+    return Release(
+        here, done, {level: bounds[level] for level in here.levels}, certificates, correction
+    )
 
 
 def _check(method: object) -> None:
@@ -142,7 +146,7 @@ def full_information(
     progress: Progress | None = None,
     *,
     tolerance: float = 0.1,
-    housing_prior: bool = False,
+    correct: bool | BiasCorrection = False,
     keep: Callable[[SubtreeEstimates], None] | None = None,
 ) -> Release:
     """As :func:`topdown`, each unit estimated by what its whole subtree says, its total held to
@@ -155,9 +159,7 @@ def full_information(
     if keep is not None:
         keep(known)
     own = known.estimator(method, tolerance)
-    return topdown(
-        source, spine, bounds, universe, own, pool, progress, housing_prior=housing_prior
-    )
+    return topdown(source, spine, bounds, universe, own, pool, progress, correct=correct)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +177,7 @@ class _Task:
     chain: tuple[str, ...]
     marginals: bool
     objective: str
-    prior: HousingPrior | None
+    correction: BiasCorrection | None
 
 
 def _tasks(
@@ -186,7 +188,7 @@ def _tasks(
     method: Estimator,
     level: str,
     above: Histogram | None,
-    prior: HousingPrior | None,
+    correction: BiasCorrection | None,
 ) -> Iterator[_Task]:
     schema, starts = universe.schema, spine.children(level)
     answers = sum(schema.query(q).answers for q in source.queries(level))
@@ -204,7 +206,7 @@ def _tasks(
             universe.chain,
             universe.marginals,
             universe.objective,
-            prior,
+            correction,
         )
 
 
@@ -223,7 +225,13 @@ def _solve(task: _Task) -> tuple[Histogram, Certificates]:
     chain = [task.schema.query(q) for q in task.chain]
     parts, worst, first = [], Certificates(), int(task.starts[0])
     every = families(
-        task.source, task.schema, task.level, task.parents, task.starts, task.bounds, task.prior
+        task.source,
+        task.schema,
+        task.level,
+        task.parents,
+        task.starts,
+        task.bounds,
+        task.correction,
     )
     for batch in problem_batches(every):
         for family, estimate in zip(batch, estimated(batch, task.method), strict=True):

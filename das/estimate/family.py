@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from das.estimate.pooled import PooledSource
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
-from das.model.post_processing import HousingPrior
+from das.model.post_processing import BiasCorrection
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate
@@ -63,15 +63,15 @@ class Family:
     ``cell`` ``(m,)``, increasing: the cells that can be positive, those that the parent has
     somebody in; ``parent`` ``(m,)``, its counts there. At the root, which has no parent,
     ``None``. ``bounds`` are those of the children, over the dwelling groups of all cells of the
-    schema: ``bounds.group[cell]`` says in which group each cell is. ``prior``: the prior of the
-    children, at the lowest level; ``None`` for none."""
+    schema: ``bounds.group[cell]`` says in which group each cell is. ``correction``: of the size
+    bias of the children, at the lowest level; ``None`` for none."""
 
     batch: Batch
     unit: NDArray[np.int64]
     cell: NDArray[np.int64]
     parent: NDArray[np.int64] | None
     bounds: Bounds
-    prior: HousingPrior | None = None
+    correction: BiasCorrection | None = None
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -167,3 +167,21 @@ class Estimator(Protocol):
 def _with_certificate(said: Array | tuple[Array, Certificate]) -> tuple[Array, Certificate]:
     """What it says of a family, with a certificate of nothing where it gives none."""
     return said if isinstance(said, tuple) else (said, Certificate())
+
+
+# What an upper tree and its subtrees tell each other: arrays by name, as one file holds them.
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A value whose fields are arrays. A field can be ``None``."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that are not ``None``, by their names."""
+        every = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: array for name, array in every.items() if array is not None}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The value from the arrays of ``to_arrays``."""
+        return cls(**arrays)

@@ -53,7 +53,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.asking import Message
+from das.estimate.family import Message
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.fold import only
 from das.model.constraint import Bounds

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.errors import InputError
 from das.estimate.family import Family, NoisyAnswers
-from das.estimate.prior import add_prior
 from das.model.query import Query
 from das.model.solution import Certificate, Solution
 from das.solve import FEASIBLE, ChildrenQP, Kinds, Partitions
@@ -64,7 +62,8 @@ class Rows:
 @dataclass
 class LeastSquares:
     """The problem of one family, solved in passes that each hold on to the answers of the ones
-    before, within ``tolerance``. ``certificate`` grows with each solve.
+    before, within ``tolerance``. ``certificate`` grows with each solve. ``equations`` are the normal
+    matrix and the right-hand side of the last pass, where it was over all cells.
 
     Nothing is solved here: what is to be is asked for, so that many families can be solved together
     (:mod:`das.estimate.batch`)."""
@@ -72,6 +71,7 @@ class LeastSquares:
     family: Family
     tolerance: float = 0.1
     certificate: Certificate = field(default_factory=Certificate)
+    equations: tuple[Array | Partitions | Kinds, Array] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.cell, self.parent, self.bounds = (
@@ -81,15 +81,14 @@ class LeastSquares:
         )
 
     def passes(self, passes: Sequence[Sequence[str]]) -> Asking:
-        """The counts after the last of the passes. Each pass names its queries. The last pass also
-        uses the family's prior."""
+        """The counts after the last of the passes. Each pass names its queries."""
         carried: list[tuple[Query, Array]] = []
         for names in passes:
             answers = [self.family.answers(n) for n in names]
             last = names is passes[-1]
             if not last and self.bounds.total is not None and tuple(names) == ("total",):
                 continue  # known exactly: nothing to estimate
-            x = yield from self.one_pass(answers, carried, last=last)
+            x = yield from self.one_pass(answers, carried)
             if last:
                 return x
             carried += [
@@ -97,9 +96,7 @@ class LeastSquares:
             ]
         raise ValueError("there is no pass")
 
-    def one_pass(
-        self, answers: Sequence[NoisyAnswers], carried: Targets, *, last: bool = False
-    ) -> Asking:
+    def one_pass(self, answers: Sequence[NoisyAnswers], carried: Targets) -> Asking:
         """One pass over the cells. Its queries, the earlier ones and the dwelling groups may not
         separate all cells. Then the pass is over the sets of cells that they separate (*atoms*). An
         atom's count is shared among its cells as the parent's is; at the root, evenly. This changes
@@ -112,14 +109,7 @@ class LeastSquares:
         if len(group) > FEW and not any(len(np.unique(i)) == len(group) for i, _, _ in measured):
             measured.append(self._even(measured, parent))
         equations = normal_equations(measured)
-        if last and self.family.prior is not None:
-            if len(first) < len(self.cell):
-                raise InputError(
-                    "its last pass does not tell all cells apart",
-                    where=f"passes of level {self.family.level!r}",
-                    remedy="put 'detailed' into it, or do without a prior",
-                )
-            equations = add_prior(self.family.prior, self.family, *equations)
+        self.equations = equations if len(first) == len(self.cell) else None
         y = yield from self.solve(*equations, parent, group, self.rows(one_cell, carried))
         if len(first) == len(self.cell):
             return y[:, atom]

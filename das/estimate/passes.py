@@ -22,21 +22,23 @@ Source: the 2020 redistricting production code and its certificates; Abowd et al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.estimate.batch import LeastSquaresEstimator, Steps
-from das.estimate.family import Family
+from das.estimate.batch import LeastSquaresEstimator, Steps, solve_jointly
+from das.estimate.family import Array, Family
 from das.estimate.least_squares import LeastSquares
 from das.estimate.prior import SharedOut
 from das.model.frozen import Frozen
 from das.model.measurement import MeasurementSource
 from das.model.post_processing import by_rule
+from das.model.query import DETAILED
 from das.model.schema import Schema
+from das.model.solution import Certificate
 from das.model.spine import Spine
 
 
@@ -65,7 +67,23 @@ class Passes(LeastSquaresEstimator):
             passes[level] = by_rule(measured, root=level == spine.levels[0])
         return Passes(passes, tolerance)
 
+    def estimates(self, families: Sequence[Family]) -> list[tuple[Array, Certificate]]:
+        correction = families[0].correction if families else None
+        if correction is None:
+            return super().estimates(families)
+        from das.estimate.size_bias import correct  # few need it
+
+        problems = [LeastSquares(family, self.tolerance) for family in families]
+        plain = solve_jointly([self._plain(p, corrected=True) for p in problems], self.accuracy)
+        right = correct(problems, [x for x, _ in plain], correction.spread, self.accuracy)
+        return [(x, p.certificate) for x, p in zip(right, problems, strict=True)]
+
     def steps(self, family: Family) -> Steps:
+        return self._plain(LeastSquares(family, self.tolerance))
+
+    def _plain(self, problem: LeastSquares, *, corrected: bool = False) -> Steps:
+        """The passes of a family; one pass over all cells if the estimate is to be corrected."""
+        family = problem.family
         passes = self._of(family)
         if not any(passes):
             raise InputError(
@@ -73,7 +91,13 @@ class Passes(LeastSquaresEstimator):
                 where=f"passes of level {family.level!r}",
                 remedy="measure a query at every level that is estimated by its own measurements",
             )
-        problem = LeastSquares(family, self.tolerance)
+        if corrected and (len(passes) > 1 or DETAILED not in passes[-1]):
+            raise InputError(
+                "its size bias can be corrected only if it is estimated in one pass, by its"
+                " 'detailed' query, too",
+                where=f"passes of level {family.level!r}",
+                remedy="put all its queries into one pass, or do without the correction",
+            )
         x = yield from problem.passes(passes)
         return x, problem.certificate
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.asking import Message
+from das.estimate.family import Message
 from das.estimate.information import Contrasts, Information, moved, posterior, share_of_total
 from das.fold import only
 from das.model.measured_spine import Cover, Ints, MeasuredSpine

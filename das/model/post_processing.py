@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,9 +17,9 @@ from das.model.universe import Universe
 
 Method = Literal["topdown", "full-information"]
 METHODS: tuple[str, ...] = get_args(Method)
-PriorName = Literal["none", "housing"]
+BiasName = Literal["none", "corrected"]
 OccupiedName = Literal["measured", "consistent"]
-PRIORS: tuple[str, ...] = get_args(PriorName)
+BIASES: tuple[str, ...] = get_args(BiasName)
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class PostProcessing:
     else can draw its noise again. ``universes`` has persons first.
 
     ``method`` and ``tolerance`` are those of estimation; a later pass can move the answers of an
-    earlier one by ``tolerance`` persons. ``prior`` names the working prior for the persons' lowest
-    units. ``occupied`` says whether occupied housing units are kept within what published persons
+    earlier one by ``tolerance`` persons. ``bias`` says whether the persons of the lowest
+    units are corrected for their size bias. ``occupied`` says whether occupied housing units are kept within what published persons
     allow. ``tables``, ``csv`` and ``report`` say what is written besides the microdata. It has no
     budgets."""
 
@@ -41,7 +41,7 @@ class PostProcessing:
     tables: bool = True
     csv: bool = False
     report: bool = True
-    prior: PriorName = "none"
+    bias: BiasName = "none"
     occupied: OccupiedName = "measured"
 
     @property
@@ -114,14 +114,12 @@ def _finer(fine: Query, coarse: Query) -> bool:
     return fine.answers > coarse.answers and coarse.sums(fine)
 
 
-# Working priors for the lowest units: assumptions about places besides their measurements, in a
-# few numbers.
+# What is assumed of the lowest units besides their measurements, in a few numbers.
 #
-# *Housing.* Let a parent have :math:`p_A` persons of a group A in households. A child with the share w of the
-# parent's housing units is expected to hold :math:`\mu_A = w\,p_A` of them, with variance
-# :math:`a\,\mu_A + b\,\mu_A^2`. If everybody settled alone, a would be 1 and b 0. Families that live
-# together raise a, and b is the square of the relative spread from place to place.
-# :mod:`das.estimate.dispersion` estimates the numbers; :mod:`das.estimate.prior` uses them.
+# *Bias.* The people of a lowest unit are expected to be as those of its parent, and as many as its
+# share of the parent's housing units, M, with variance :math:`a\,M + b\,M^2`. If everybody settled
+# alone, a would be 1 and b 0. Families that live together raise a, and b is the square of the relative
+# spread from place to place. :mod:`das.estimate.size_bias` estimates both and uses them.
 #
 # *Shares.* Some sums of a unit are known, such as its adults of one race. The cells of a sum are
 # expected to have the parent's shares of it. If everybody settled alone, a cell with the share p of a
@@ -147,38 +145,19 @@ class Dispersion:
                 f"no variances come of {self.linear} and {self.quadratic}", where="dispersion"
             )
 
+    def variance(self, mean: Array) -> Array:
+        """Of counts with these expected values."""
+        return self.linear * mean + self.quadratic * mean**2
 
-@dataclass(frozen=True, eq=False)
-class QuerySpreads(Frozen):
-    """How widely the answers of ``query`` spread among households. Answers about which enough is
-    known have their ``own`` spread, by their numbers; the others have the ``common`` one. ``seen``
-    is the number of noisy answers behind the estimates."""
 
-    query: str
-    common: Dispersion
-    own: Mapping[int, Dispersion] = field(default_factory=dict)
+@dataclass(frozen=True)
+class BiasCorrection:
+    """Counts of the lowest units are corrected for their size bias. ``spread``: of the people in
+    households about their share of the housing units; ``None`` where housing units are not known.
+    ``seen``: how many noisy answers it was estimated from."""
+
+    spread: Dispersion | None = None
     seen: int = 0
-
-    def variance(self, answer: NDArray[np.intp], mean: Array) -> Array:
-        """The variance of answers ``(n,)`` with the expected values ``mean`` ``(units, n)``."""
-        each = [self.own.get(a, self.common) for a in answer.tolist()]
-        linear, quadratic = (
-            np.array([s.linear for s in each]),
-            np.array([s.quadratic for s in each]),
-        )
-        return np.asarray(linear * mean + quadratic * mean**2)
-
-
-@dataclass(frozen=True, eq=False)
-class HousingPrior(Frozen):
-    """People live where the housing units are. ``spreads`` are of nested queries, coarse to fine:
-    the total first, and last one that tells every cell apart."""
-
-    spreads: tuple[QuerySpreads, ...]
-
-    @property
-    def queries(self) -> tuple[str, ...]:
-        return tuple(s.query for s in self.spreads)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from das.errors import PrivacyError
 from das.model.constraint import LevelBounds, pieces
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
-from das.model.post_processing import HousingPrior
+from das.model.post_processing import BiasCorrection
 from das.model.solution import Certificates
 from das.model.spine import Spine
 
@@ -20,13 +20,13 @@ from das.model.spine import Spine
 class Release(Frozen):
     """Integer histograms by level: every parent is the exact sum of its children, every bound
     exact. ``certificates`` say how well each level was estimated and rounded, if known.
-    ``prior``: the prior of the lowest units, if there was one."""
+    ``correction``: that of the lowest units, if they were corrected."""
 
     spine: Spine
     histograms: Mapping[str, Histogram]
     bounds: Mapping[str, LevelBounds]
     certificates: Mapping[str, Certificates] = field(default_factory=dict)
-    prior: HousingPrior | None = None
+    correction: BiasCorrection | None = None
 
     def __post_init__(self) -> None:
         for depth, level in enumerate(self.spine.levels):

@@ -379,5 +379,6 @@ class Schema(Frozen):
 
 
 # --- the schemas of the publications
+# -----------------------------------------------------------------
 
 RACES = ("White", "Black", "AIAN", "Asian", "NHPI", "SOR")

@@ -9,7 +9,7 @@ information (or for only children), what the measurements say. The work of this 
 nearly all of the work of estimation, and the result is kept for it. The upper tree is estimated
 from these results and its own measurements. Each subtree continues from its units of the upper tree
 down to the lowest level, and writes its published files. The upper tree's counts of the published
-tree are their sums. Only a prior needs a step in between (``look``), because its numbers are
+tree are their sums. Only a correction of the size bias needs a step in between (``look``), because its numbers are
 estimated from all subtrees.
 
 No more is in memory than a subtree and the upper tree. Like :mod:`das.release.post`, nothing here
@@ -29,7 +29,7 @@ from das import tables
 from das.engine import InProcess, Progress
 from das.engine.tasks import Answer, Task
 from das.errors import PrivacyError
-from das.estimate import dispersion
+from das.estimate import size_bias
 from das.estimate.descent import topdown
 from das.estimate.family import Estimator
 from das.estimate.information import Information
@@ -47,14 +47,14 @@ from das.files.run import task_store
 from das.geography.invariants import Invariants
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
-from das.model.post_processing import HousingPrior
+from das.model.post_processing import BiasCorrection
 from das.model.release import Release
 from das.model.solution import Certificates
 from das.model.spine import places
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease, open_part
 from das.release.post import on_published, structures, write_estimates
-from das.release.prior_document import Messages, WorkFiles, stored_prior, subtrees_of
+from das.release.prior_document import Messages, WorkFiles, stored_correction, subtrees_of
 from das.release.table_noise import ResidualSums, merged, residual_sums
 
 # What the subtrees of a release have made, put together: whole files, sums, certificates.
@@ -172,6 +172,7 @@ def is_informed(opened: OpenedRelease) -> bool:
 
 
 # --- collect
+# -------------------------------------------------------------------------------------------------
 
 
 def collect(task: Task) -> Answer:
@@ -233,6 +234,7 @@ def write_columns(work: WorkFiles, answers: Sequence[Answer]) -> None:
 
 
 # --- upper tree
+# ---------------------------------------------------------------------------------------------------
 
 
 def upper_tree(
@@ -315,6 +317,7 @@ def _estimated(
 
 
 # --- subtrees
+# ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,8 +357,8 @@ class _Given:
 
 
 def disperse(task: Task) -> Answer:
-    """What the subtrees of a partition see of the spreads of a prior at the lowest level
-    (:mod:`das.estimate.dispersion`).
+    """What the subtrees of a partition see of the spread of households at the lowest level
+    (:mod:`das.estimate.size_bias`).
     """
     work = WorkFiles(task.run)
     for subtree in subtrees_of(task):
@@ -364,7 +367,7 @@ def disperse(task: Task) -> Answer:
         given = _Given.for_subtree(work, opened, u, subtree)
         result = _descended(opened, u, given, to=above)[0]
         bounds, source = opened.known(u).bounds(u.schema, opened.tree(u).spine), opened.source(u)
-        seen = dispersion.sample(
+        seen = size_bias.sample_households(
             source,
             opened.tree(u).spine,
             bounds[lowest],
@@ -385,7 +388,7 @@ def estimate_subtrees(task: Task) -> Answer:
         counts, sums, found = Messages(), Messages(), []
         for u in opened.after.universes:
             given = _Given.for_subtree(work, opened, u, subtree)
-            result, known = _descended(opened, u, given, stored_prior(work, opened, u))
+            result, known = _descended(opened, u, given, stored_correction(work, opened, u))
             if known is not None:
                 write_estimates(
                     known,
@@ -431,7 +434,7 @@ def _descended(
     opened: OpenedRelease,
     universe: Universe,
     given: _Given,
-    prior: HousingPrior | None = None,
+    correction: BiasCorrection | None = None,
     to: str | None = None,
 ) -> tuple[Release, SubtreeEstimates | None]:
     """The descent below the upper tree; with full information also what is known of its levels."""
@@ -461,7 +464,7 @@ def _descended(
         bounds,
         universe,
         method,
-        housing_prior=prior or False,
+        correct=correction or False,
         published={level: given.counts},
         to=to,
     )
@@ -503,3 +506,4 @@ def _publish(
 
 
 # --- merge
+# ---------------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def entries(
 ) -> list[DictionaryLine]:
     """Every line of the dictionary of a release. ``own_spine``: the universes whose measured tree
     has a file of its own."""
-    files = FILES if after.prior == "none" else FILES | PRIOR
+    files = FILES if after.bias == "none" else FILES | PRIOR
     out = [*of_universe("", of_files(files), of_tree(spine), of_areas())]
     for u in after.universes:
         made_up = assigned.get(u.name, {})

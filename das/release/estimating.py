@@ -22,7 +22,7 @@ from das.files.run.ledger import LedgerFile
 from das.files.run.staged import perform
 from das.model.histogram import Histogram
 from das.model.not_private import marked
-from das.model.post_processing import HousingPrior
+from das.model.post_processing import BiasCorrection
 from das.model.release import Release
 from das.model.solution import Certificates
 from das.model.spine import Spine
@@ -96,8 +96,10 @@ def _whole(
             for u in universes
             for s in residual_sums(u, opened.source(u), results[u.name].histograms)
         ]
-    prior = results[opened.after.persons.name].prior
-    return _described(opened, opened.spine, published, certificates, sums, prior, stages, progress)
+    correction = results[opened.after.persons.name].correction
+    return _described(
+        opened, opened.spine, published, certificates, sums, correction, stages, progress
+    )
 
 
 def _of_subtrees(
@@ -116,11 +118,11 @@ def _of_subtrees(
         by_subtree.write_columns(work, list(said.values()))
     with stages("upper tree"), executor(choice.workers) as pool:
         upper_tree = by_subtree.upper_tree(work, opened, pool, progress)
-    prior = None
-    if opened.after.prior != "none":
+    correction = None
+    if opened.after.bias != "none":
         with stages("disperse"):
             perform(engine, by_subtree.disperse, tasks("disperse"), progress)
-            prior = prior_document.find_prior(work, opened)
+            correction = prior_document.find_correction(work, opened)
     with stages("subtrees"):
         answers = list(
             perform(engine, by_subtree.estimate_subtrees, tasks("subtrees"), progress).values()
@@ -131,7 +133,7 @@ def _of_subtrees(
         certificates = by_subtree.certificates(answers, upper_tree)
         sums = by_subtree.residuals(opened, answers, upper_tree)
     whole = open_part(work.release, 1).spine
-    return _described(opened, whole, published, certificates, sums, prior, stages, progress)
+    return _described(opened, whole, published, certificates, sums, correction, stages, progress)
 
 
 def _described(
@@ -140,7 +142,7 @@ def _described(
     published: Mapping[str, Mapping[str, Histogram]],
     certificates: Mapping[str, Mapping[str, Certificates]],
     sums: Sequence[ResidualSums],
-    prior: HousingPrior | None,
+    correction: BiasCorrection | None,
     stages: Stages,
     progress: Progress,
 ) -> PublishedEstimates:
@@ -151,12 +153,9 @@ def _described(
     atomic.write_text(
         out / dictionary.NAME, dictionary.text(after, spine, assigned, opened.own_spine)
     )
-    persons = after.persons
-    if prior is not None:
-        atomic.write_json(
-            out / prior_document.NAME,
-            marked(prior_document.document(prior, persons.schema), after.private),
-        )
+    if correction is not None:
+        assumed = marked(prior_document.document(correction), after.private)
+        atomic.write_json(out / prior_document.NAME, assumed)
     found = misfits(sums, sum(len(u.noise) for u in after.universes))
     atomic.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, after.private))
     shown = None
@@ -164,13 +163,7 @@ def _described(
         with stages.page("report of the release", out / release_report.NAME):
             progress.stage("report of the release", None)
             shown = release_report.shown(opened, published)
-            release_report.write(
-                opened,
-                shown,
-                out,
-                found,
-                [] if prior is None else prior_document.listed(prior, persons.schema),
-            )
+            release_report.write(opened, shown, out, found, correction)
     with stages("seal"):
         seal(out, statement.read(out), after.name, LedgerFile(out / "ledger.jsonl").entries.files())
     return PublishedEstimates(published, certificates, shown)

@@ -16,6 +16,7 @@ from das.files.release import plain
 from das.files.release import statement as privacy_statement
 from das.model.areas import Areas
 from das.model.histogram import Histogram
+from das.model.post_processing import BiasCorrection
 from das.model.universe import Universe
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease
@@ -92,11 +93,11 @@ def write(
     what: Shown,
     out: Path,
     worse: Sequence[Any] = (),
-    prior: Sequence[Any] = (),
+    correction: BiasCorrection | None = None,
 ) -> None:
     """Write the page under ``out``. ``worse``: what is published worse than it was measured, with
-    the fields of :class:`das.release.table_noise.Misfit`; ``prior``: what was assumed of the lowest
-    units, with those of :class:`das.release.prior_document.ListedSpread`."""
+    the fields of :class:`das.release.table_noise.Misfit`; ``correction``: of the size
+    bias of the lowest units."""
     privacy, after = privacy_statement.read(release.folder), release.after
     measurements = {u.name: _measurements(release, u) for u in after.universes}
     page = release_html(
@@ -109,7 +110,7 @@ def write(
         ],
         privacy_page=(out / "privacy.html").is_file(),
         worse=worse,
-        prior=prior,
+        correction=correction,
     )
     atomic.write_text(out / NAME, page)
 

@@ -133,7 +133,7 @@ def estimate(
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is
     given."""
     after, method = release.after, Passes(universe.passes, release.after.tolerance)
-    housing = after.prior != "none" and universe == after.persons
+    correct = after.bias != "none" and universe == after.persons
     tree, bounds = release.tree(universe), bounded(release, universe, done or {})
     source = source or release.source(universe)
     if after.method != "full-information" or len(tree.spine) == 1:
@@ -141,7 +141,7 @@ def estimate(
             source, tree.spine, bounds, universe.schema, tree.measured
         )
         return topdown(
-            pooled, tree.spine, bounds, universe, method, pool, progress, housing_prior=housing
+            pooled, tree.spine, bounds, universe, method, pool, progress, correct=correct
         )
 
     def keep(known: SubtreeEstimates) -> None:
@@ -158,7 +158,7 @@ def estimate(
         pool,
         progress,
         tolerance=after.tolerance,
-        housing_prior=housing,
+        correct=correct,
         keep=keep,
     )
 

@@ -10,16 +10,15 @@ from typing import Any
 from numpy.typing import NDArray
 
 from das.engine.tasks import Task
-from das.estimate import dispersion
+from das.estimate import size_bias
 from das.files import atomic, messages
 from das.files.release import spine as spine_file
 from das.files.run import run_directory
 from das.model.plan import OuterPass
-from das.model.post_processing import Dispersion, HousingPrior, QuerySpreads, SharesPrior
-from das.model.schema import Schema
+from das.model.post_processing import BiasCorrection, Dispersion, SharesPrior
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release.opened import OpenedRelease, open_part
+from das.release.opened import OpenedRelease
 
 # What the parts of a release tell each other while they are at work, and the tasks of a stage.
 
@@ -59,8 +58,8 @@ class WorkFiles:
     def columns(self) -> Path:
         return self.work / "columns.json"
 
-    def prior(self) -> Path:
-        return self.work / "prior.json"
+    def correction(self) -> Path:
+        return self.work / "correction.json"
 
     def seen(self, subtree: int) -> Path:
         return self.work / "seen" / f"{subtree:05d}.npz"
@@ -107,9 +106,12 @@ def subtrees_of(task: Task) -> range:
 
 NAME = "prior.json"  #: in a release that assumes something: see :mod:`das.model.post_processing`
 SAYS = (
-    "the lowest units were assumed to share their parent's households in proportion to its housing"
-    " units; a group of m expected persons was assumed to have the variance linear m +"
-    " quadratic m^2, estimated from the noisy measurements"
+    "the persons of the lowest units were corrected for their size bias: it is the one that least squares"
+    " without negative counts would have if the persons of each unit had the shares of the unit above"
+)
+HOUSING_SAYS = (
+    ". Persons in households were assumed to be near m, the unit's share of the housing units. Their"
+    " variance is linear m + quadratic m^2. Both numbers were estimated from the noisy measurements"
 )
 
 
@@ -121,42 +123,11 @@ SHARES_SAYS = (
 )
 
 
-@dataclass(frozen=True)
-class ListedSpread:
-    """How one query spreads, with words for it: ``answer`` is the answer that has numbers of its
-    own, empty for the others.
-    """
-
-    query: str
-    title: str
-    answer: str
-    linear: float
-    quadratic: float
-
-
-def listed(prior: HousingPrior, schema: Schema) -> list[ListedSpread]:
-    """A line for each query, and for each answer that has numbers of its own."""
-    out = []
-    for s in prior.spreads:
-        query = schema.query(s.query)
-        captions = query.captions() if s.own else []
-        rows: list[tuple[str, Dispersion]] = [
-            ("", s.common),
-            *((captions[a], own) for a, own in sorted(s.own.items())),
-        ]
-        out += [
-            ListedSpread(s.query, query.title, answer, d.linear, d.quadratic) for answer, d in rows
-        ]
-    return out
-
-
-def document(prior: HousingPrior, schema: Schema) -> Mapping[str, Any]:
-    """The file."""
-    return {
-        "says": SAYS,
-        "seen": {s.query: s.seen for s in prior.spreads},
-        "spreads": [vars(s) for s in listed(prior, schema)],
-    }
+def document(correction: BiasCorrection) -> Mapping[str, Any]:
+    """The file of a correction: without a spread, if housing was not known."""
+    if correction.spread is None:
+        return {"says": SAYS}
+    return {"says": SAYS + HOUSING_SAYS, "seen": correction.seen, **asdict(correction.spread)}
 
 
 def shares_document(
@@ -182,34 +153,27 @@ def shares_document(
     }
 
 
-# The prior of a release that is cut: estimated from samples of all subtrees, and kept for their
+# The correction of a release that is cut: estimated from samples of all subtrees, and kept for their
 # estimation (:mod:`das.release.by_subtree`).
 
 
-def find_prior(work: WorkFiles, opened: OpenedRelease) -> HousingPrior:
+def find_correction(work: WorkFiles, opened: OpenedRelease) -> BiasCorrection:
     """From what all subtrees have seen."""
-    u, lowest = opened.after.persons, open_part(work.release, 1)
     seen = [
-        dispersion.DispersionSample.of_arrays(messages.read(work.seen(i)))
+        size_bias.DispersionSample.of_arrays(messages.read(work.seen(i)))
         for i in range(1, len(opened.cut) + 1)
     ]
-    prior = dispersion.prior_of(u, lowest.source(u).queries(lowest.spine.levels[-1]), seen)
-    atomic.write_json(work.prior(), {"spreads": [asdict(s) for s in prior.spreads]})
-    return prior
+    correction = size_bias.correction_from(seen)
+    atomic.write_json(work.correction(), asdict(correction))
+    return correction
 
 
-def stored_prior(work: WorkFiles, opened: OpenedRelease, universe: Universe) -> HousingPrior | None:
-    """What :func:`find_prior` has written, for the universe that has a prior."""
-    if opened.after.prior == "none" or universe != opened.after.persons:
+def stored_correction(
+    work: WorkFiles, opened: OpenedRelease, universe: Universe
+) -> BiasCorrection | None:
+    """What :func:`find_correction` has written, for the universe that is corrected."""
+    if opened.after.bias == "none" or universe != opened.after.persons:
         return None
-    return HousingPrior(
-        tuple(
-            QuerySpreads(
-                s["query"],
-                Dispersion(**s["common"]),
-                {int(a): Dispersion(**d) for a, d in s["own"].items()},
-                s["seen"],
-            )
-            for s in run_directory.read_json(work.prior())["spreads"]
-        )
-    )
+    stored = run_directory.read_json(work.correction())
+    spread = None if stored["spread"] is None else Dispersion(**stored["spread"])
+    return BiasCorrection(spread, stored["seen"])

@@ -13,6 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from das.model.names import level_words, text
+from das.model.post_processing import BiasCorrection
 from das.model.universe import kind_of
 from das.report import answers
 from das.report.answers import Answers, Shown
@@ -219,11 +220,11 @@ def release_html(
     assigned: Sequence[str] = (),
     privacy_page: bool = False,
     worse: Sequence[Any] = (),
-    prior: Sequence[Any] = (),
+    correction: BiasCorrection | None = None,
 ) -> str:
     """``measurements`` are the measurements by universe, persons first; ``assigned`` says which
     attributes were made up by a rule; ``worse`` the queries that are published worse than they were
-    measured; ``prior`` how the lowest units were assumed to spread. The same arguments give the
+    measured; ``correction`` how the lowest units were corrected. The same arguments give the
     same page."""
     level = _below(shown)
     brief, left_out = answers.brief(shown, example=(level, _largest(shown, level)))
@@ -236,7 +237,7 @@ def release_html(
         assigned=assigned,
         privacy_page=privacy_page,
         worse=worse,
-        prior=prior,
+        correction=correction,
         largest=_bars(shown, level),
         sure=[_sure(shown.total(shown.universes[0], lv)) for lv in shown.spine.levels],
         **_measured(measurements),

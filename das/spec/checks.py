@@ -48,8 +48,8 @@ def check(spec: CountsKeys) -> None:
                     where="estimation.method",
                     remedy="measure 'detailed' there, or use the method 'topdown'",
                 )
-    if spec.estimation.prior != "none":
-        _check_prior(spec.persons, levels[-1])
+    if spec.estimation.bias != "none":
+        _check_bias(spec.persons, levels[-1])
     _check_occupied(spec)
     if spec.budget.target is not None:
         spec.budget.target.check(spec.persons.plan)
@@ -69,28 +69,17 @@ def _check_columns(spec: CountsKeys) -> None:
         Columns.from_options(part.data.columns, u.schema, u.key("data.columns"))
 
 
-def _check_prior(persons: Universe, lowest: str) -> None:
-    """The buildings that it rests on are published, and the lowest units estimated cell by cell."""
-    where, without = "estimation.prior", 'or leave it at "none"'
-    if persons.schema.dwelling is None:
+def _check_bias(persons: Universe, lowest: str) -> None:
+    """The bias of one pass over all cells is known."""
+    passes = persons.passes[lowest]
+    if len(passes) > 1 or DETAILED not in passes[-1]:
         raise SpecError(
-            "the schema does not say who lives in a housing unit",
-            where=where,
-            remedy=f"name its attribute of dwelling, {without}",
-        )
-    if not (persons.exact.housing_units and persons.exact.group_quarters):
-        raise SpecError(
-            "it rests on housing units and facilities, which are not published",
-            where=where,
+            f"it needs one pass at {lowest!r}, with the detailed query",
+            where="estimation.bias",
             remedy=(
-                f"set constraints.housing_units and constraints.group_quarters to true, {without}"
+                f"measure 'detailed' there and set estimation.passes.{lowest} = [['*']], or leave it at"
+                ' "none"'
             ),
-        )
-    if DETAILED not in persons.passes[lowest][-1]:
-        raise SpecError(
-            f"it needs the detailed query in the last pass of {lowest!r}",
-            where=where,
-            remedy=f"measure 'detailed' there, and estimate it last, {without}",
         )
 
 

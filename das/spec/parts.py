@@ -23,7 +23,7 @@ from das.accounting.guarantee import DEFAULT_DELTA
 from das.model.exact import exact
 from das.model.measured_spine import FANOUT
 from das.model.mechanisms import DISCRETE_GAUSSIAN, EPSILON, MECHANISMS, RHO
-from das.model.post_processing import Method, OccupiedName, PriorName
+from das.model.post_processing import BiasName, Method, OccupiedName
 from das.plugins import READERS
 
 if TYPE_CHECKING:
@@ -347,15 +347,25 @@ class Estimation(Part):
     """`"topdown"`: each level from its own measurements, given the level above.
     `"full-information"`: from all measurements of the tree.
     """
-    prior: PriorName = "none"
-    """A prior for the lowest units: none, or that people live where the housing units are.
-    """
+    bias: BiasName = "none"
+    """`"corrected"`: counts of persons in the lowest units without their size bias. Least squares
+    without negative counts makes large units too small, and small ones too large."""
     tolerance: ExactNumber = Fraction(1, 10)
     """How far a later pass can move the answers of an earlier one, in persons."""
     passes: dict[str, tuple[tuple[str, ...], ...]] = {}
     """For each level, or ``default``: lists of queries, estimated one list after the other.
     ``"*"`` is the rest. Absent: ``das`` derives them from the plan. A resolved specification
     lists them."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_prior(cls, keys: Any) -> Any:
+        """Releases of earlier versions state a prior, of housing or none."""
+        if not isinstance(keys, dict) or "prior" not in keys:
+            return keys
+        if keys["prior"] != "none":
+            raise ValueError('bias = "corrected" takes the place of prior')
+        return {key: value for key, value in keys.items() if key != "prior"}
 
 
 class RoundingPart(Part):

@@ -141,7 +141,7 @@ class PublishedSpec(Specification):
             o.tables,
             o.csv,
             o.report,
-            e.prior,
+            e.bias,
         )
 
     @property

@@ -82,7 +82,7 @@ class RunSpec(CountsKeys):
             o.tables,
             o.csv,
             o.report,
-            e.prior,
+            e.bias,
             self.constraints.occupied,
         )
 

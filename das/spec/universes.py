@@ -184,6 +184,7 @@ def _built(spec: CountsKeys, asked: _UniverseParts) -> Planned:
 
 
 # --- plans
+# -------------------------------------------------------------------------------------------
 
 
 def _relative(

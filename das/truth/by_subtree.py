@@ -73,6 +73,7 @@ def _digest_of(directory: RunDirectory, universe: str, name: str) -> str | None:
 
 
 # --- measure
+# -------------------------------------------------------------------------------------------------
 
 
 def measure(task: Task) -> Answer:
@@ -208,6 +209,7 @@ def upper_tree_of(
 
 
 # --- evaluate
+# ------------------------------------------------------------------------------------------------
 
 
 def evaluate(task: Task) -> Answer:
@@ -293,6 +295,7 @@ def _compared(
 
 
 # --- the head
+# ------------------------------------------------------------------------------------------------
 
 
 def measure_release(

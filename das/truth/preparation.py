@@ -117,12 +117,6 @@ def _prepare(
     with stages("read"):
         extract = _extract(spec, paths, progress)
         records, sources = _records(spec, extract, progress)
-    if spec.estimation.prior != "none" and extract.blocks.structures is None:
-        raise SpecError(
-            "the input does not say how many housing units and facilities there are",
-            where="estimation.prior",
-            remedy='give it with the input, or leave the prior at "none"',
-        )
     with stages("histograms"):
         progress.stage("histograms", None)
         spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)

@@ -555,11 +555,13 @@ def test_exact_counts_that_cross_the_published_schemas_chain_do_without_it() -> 
     )
 
 
-def test_a_prior_of_housing_needs_structures(noisy: das.Noisy) -> None:
-    known = das.bounds(SCHEMA, SPINE, structures=STRUCTURES)
-    housed = das.topdown(noisy, SPINE, known, prior="housing")
-    assert housed.histograms[SPINE.levels[-1]].histogram.count.sum() > 0
-    with pytest.raises(InputError, match="how many housing units"):
-        das.topdown(noisy, SPINE, prior="housing")
-    with pytest.raises(InputError, match="there is no prior 'weather'"):
-        das.topdown(noisy, SPINE, known, prior="weather")
+def test_the_size_bias_is_taken_out_with_structures_and_without(noisy: das.Noisy) -> None:
+    known, lowest = das.bounds(SCHEMA, SPINE, structures=STRUCTURES), SPINE.levels[-1]
+    for bounds in (known, None):
+        plain, found = (das.topdown(noisy, SPINE, bounds, bias=b) for b in ("none", "corrected"))
+        assert found.histograms[SPINE.levels[0]].histogram.same_as(
+            plain.histograms[SPINE.levels[0]].histogram
+        )
+        assert not found.histograms[lowest].histogram.same_as(plain.histograms[lowest].histogram)
+    with pytest.raises(InputError, match="bias cannot be 'weather'"):
+        das.topdown(noisy, SPINE, known, bias="weather")

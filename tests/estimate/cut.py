@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.engine import InProcess
-from das.estimate import dispersion
+from das.estimate import size_bias
 from das.estimate.descent import topdown
 from das.estimate.family import Estimator, Family
 from das.estimate.information import Information
@@ -25,7 +25,7 @@ from das.geography.invariants import Invariants, lowest_level_for
 from das.model.constraint import LevelBounds, Limits
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement, Measurements, MeasurementSource
-from das.model.post_processing import HousingPrior
+from das.model.post_processing import BiasCorrection
 from das.model.release import Release
 from das.model.schema import Schema
 from das.model.solution import Certificate
@@ -75,13 +75,13 @@ class Noted(Estimator):
 @dataclass(frozen=True, eq=False)
 class Walked:
     """What came of a tree: histograms by level, notes of its estimates, unbiased estimates by level
-    and query, and the prior.
+    and query, and the correction.
     """
 
     histograms: Mapping[str, Histogram]
     notes: list[str]
     unbiased: Estimates
-    prior: HousingPrior | None
+    correction: BiasCorrection | None
     solves: Mapping[str, int]
 
     def is_bit_by_bit(self, other: Walked) -> None:
@@ -92,7 +92,7 @@ class Walked:
         assert self.unbiased.keys() == other.unbiased.keys()
         for key, found in self.unbiased.items():
             assert all(map(np.array_equal, found, other.unbiased[key])), key
-        assert (self.prior and self.prior.spreads) == (other.prior and other.prior.spreads)
+        assert self.correction == other.correction
         assert self.solves == other.solves
 
 
@@ -110,7 +110,7 @@ class Tree:
     def bounds(self) -> dict[str, LevelBounds]:
         return self.known.bounds(self.universe.schema, self.spine)
 
-    def walk(self, method: Estimator, *, informed: bool, housing_prior: bool = False) -> Walked:
+    def walk(self, method: Estimator, *, informed: bool, correct: bool = False) -> Walked:
         """As a whole."""
         given, notes, unbiased = (self.spine, self.bounds, self.universe), Noted(method), {}
         source: MeasurementSource = self.source
@@ -124,9 +124,9 @@ class Tree:
             source = PooledSource.over_chains(
                 self.source, self.spine, self.bounds, self.universe.schema, self.measured
             )
-        release = topdown(source, *given, notes, housing_prior=housing_prior)
+        release = topdown(source, *given, notes, correct=correct)
         return Walked(
-            release.histograms, notes.notes, unbiased, release.prior, _solves({}, release)
+            release.histograms, notes.notes, unbiased, release.correction, _solves({}, release)
         )
 
 
@@ -218,7 +218,7 @@ class Cut:
             whole.measured,
         )
 
-    def walk(self, method: Estimator, *, informed: bool, housing_prior: bool = False) -> Walked:
+    def walk(self, method: Estimator, *, informed: bool, correct: bool = False) -> Walked:
         """The upper tree, and then each subtree."""
         notes: list[str] = []
         above, walks, unbiased = (
@@ -232,9 +232,9 @@ class Cut:
         published = [
             {self.level: _rows(release.histograms[self.level], units)} for units in self.units
         ]
-        prior: HousingPrior | None = None
-        if housing_prior:
-            published, prior = self._prior(walks, published, solves)
+        correction: BiasCorrection | None = None
+        if correct:
+            published, correction = self._correction(walks, published, solves)
         below = [
             topdown(
                 source,
@@ -242,7 +242,7 @@ class Cut:
                 s.bounds,
                 universe,
                 own,
-                housing_prior=prior or False,
+                correct=correction or False,
                 published=given,
             )
             for s, (source, own), given in zip(self.subtrees, walks, published, strict=True)
@@ -254,7 +254,7 @@ class Cut:
             histograms[level] = _rows(every, self._order(depth))
         for subtree in below:
             _solves(solves, subtree)
-        return Walked(histograms, notes, unbiased, prior, solves)
+        return Walked(histograms, notes, unbiased, correction, solves)
 
     @property
     def depth(self) -> int:
@@ -330,9 +330,9 @@ class Cut:
         ]
         return (source, own), walks, {}
 
-    def _prior(
+    def _correction(
         self, walks: list[Walk], published: list[dict[str, Histogram]], solves: dict[str, int]
-    ) -> tuple[list[dict[str, Histogram]], HousingPrior]:
+    ) -> tuple[list[dict[str, Histogram]], BiasCorrection]:
         """Down to the lowest level but one, what is published of that; and what is seen of the
         lowest.
         """
@@ -342,7 +342,7 @@ class Cut:
             done = topdown(source, s.spine, s.bounds, universe, own, published=given, to=up)
             _solves(solves, done)
             parents = done.histograms[up]
-            seen = dispersion.sample(
+            seen = size_bias.sample_households(
                 source,
                 s.spine,
                 s.bounds[lowest],
@@ -351,9 +351,9 @@ class Cut:
                 InProcess(),
                 lowest=self.whole.spine.units(lowest),
             )
-            looks.append(dispersion.DispersionSample.of_arrays(filed(seen.to_arrays())))
+            looks.append(size_bias.DispersionSample.of_arrays(filed(seen.to_arrays())))
             out.append({up: parents})
-        return out, dispersion.prior_of(universe, self.whole.source.queries(lowest), looks)
+        return out, size_bias.correction_from(looks)
 
 
 def _solves(solves: dict[str, int], release: Release) -> dict[str, int]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from das.engine import InProcess
 from das.errors import InfeasibleError, InputError
-from das.estimate import descent, dispersion
+from das.estimate import descent, size_bias
 from das.estimate.descent import topdown
 from das.estimate.passes import Passes
 from das.estimate.upward_pass import upward_pass
@@ -103,9 +103,11 @@ def what_is_known(rng: np.random.Generator, world: World, kind: str, depth: int)
 
 
 def passes_of(tree: Tree) -> Passes:
-    """At each level the total first, where it is measured."""
-    asked = {level: tree.source.queries(level) for level in tree.spine.levels}
-    return Passes({level: (("total",), q) if "total" in q else (q,) for level, q in asked.items()})
+    """At each level but the lowest the total first, where it is measured."""
+    asked, lowest = {lv: tree.source.queries(lv) for lv in tree.spine.levels}, tree.spine.levels[-1]
+    return Passes(
+        {lv: (("total",), q) if "total" in q and lv != lowest else (q,) for lv, q in asked.items()}
+    )
 
 
 @settings(max_examples=30)
@@ -155,15 +157,15 @@ def test_they_are_where_only_children_are_bypassed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("informed", [False, True])
-def test_the_prior_is_found_from_what_all_subtrees_see(informed: bool) -> None:
+def test_the_spread_is_found_from_what_all_subtrees_see(informed: bool) -> None:
     """The units of a subtree follow each other here: the order of what is seen decides the last
     digits of what is found.
     """
     for seed in range(2):
         _, cut = random_cut(np.random.default_rng(seed), SMALL, 4, "buildings", together=True)
-        whole = cut.whole.walk(passes_of(cut.whole), informed=informed, housing_prior=True)
-        assert whole.prior is not None
-        cut.walk(passes_of(cut.whole), informed=informed, housing_prior=True).is_bit_by_bit(whole)
+        whole = cut.whole.walk(passes_of(cut.whole), informed=informed, correct=True)
+        assert whole.correction is not None
+        cut.walk(passes_of(cut.whole), informed=informed, correct=True).is_bit_by_bit(whole)
 
 
 def test_what_an_only_child_across_the_border_was_asked_is_not_lost() -> None:
@@ -244,18 +246,18 @@ def test_of_a_large_level_every_subtree_sees_some(monkeypatch: pytest.MonkeyPatc
         world.universe(),
     )
     cut = Cut(tree, "L1", [np.array([u]) for u in range(spine.units("L1"))])
-    everybody = dispersion.sample(
+    everybody = size_bias.sample_households(
         tree.source, spine, tree.bounds["L3"], tree.universe, world.truth["L2"], InProcess()
     )
-    monkeypatch.setattr(dispersion, "_ENOUGH", 30)
-    monkeypatch.setattr(dispersion, "_PARTS", 6)
+    monkeypatch.setattr(size_bias, "_ENOUGH", 30)
+    monkeypatch.setattr(size_bias, "_PARTS", 6)
     monkeypatch.setattr(Spine.batches, "__defaults__", (240,))
     seen = []
     for subtree, kept in zip(cut.subtrees, cut.kept, strict=True):
         parents = Histogram.concatenate(
             [world.truth["L2"].rows(int(u), int(u) + 1) for u in kept[2]]
         )
-        look = dispersion.sample(
+        look = size_bias.sample_households(
             subtree.source,
             subtree.spine,
             subtree.bounds["L3"],
@@ -264,8 +266,8 @@ def test_of_a_large_level_every_subtree_sees_some(monkeypatch: pytest.MonkeyPatc
             InProcess(),
             lowest=300,
         )
-        seen.append(int((look.query == 0).sum()))
-    assert 200 < int((everybody.query == 0).sum()) <= 300
+        seen.append(len(look))
+    assert 200 < len(everybody) <= 300
     assert min(seen) > 0
     assert 30 < sum(seen) <= 60
 
@@ -339,10 +341,8 @@ def test_so_are_those_of_an_optimised_spine(worlds: Worlds, universe: str, infor
     cut.walk(method, informed=informed).is_bit_by_bit(cut.whole.walk(method, informed=informed))
     if (
         universe == "persons" and not informed
-    ):  # what is seen comes in another order: the prior differs in its last digits
-        found, whole = (
-            x.walk(method, informed=False, housing_prior=True) for x in (cut, cut.whole)
-        )
-        assert found.prior is not None
-        assert found.prior.queries == whole.prior.queries
+    ):  # what is seen comes in another order: the spread differs in its last digits
+        found, whole = (x.walk(method, informed=False, correct=True) for x in (cut, cut.whole))
+        assert found.correction is not None
+        assert found.correction.seen == whole.correction.seen
         assert all(found.histograms[level].same_as(h) for level, h in whole.histograms.items())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from das.errors import SpecError
-from das.spec.tree import built
+from das.spec.settings import built
 from das.tools.protection.truth.method import own_method
 from das.tools.protection.truth.registry import METHODS
 from tests.protect.people import records, tables

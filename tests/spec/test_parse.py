@@ -688,20 +688,22 @@ def test_full_information_needs_the_detailed_query_at_the_lowest_level() -> None
     )
 
 
-def test_a_prior_of_housing_needs_cells_and_published_buildings() -> None:
-    housed = "estimation.prior=housing"
+def test_a_correction_needs_one_pass_over_all_cells() -> None:
+    corrected = "estimation.bias=corrected"
     with pytest.raises(
-        SpecError,
-        match=r"estimation.prior: it needs the detailed query in the last pass of 'Block'",
+        SpecError, match=r"estimation.bias: it needs one pass at 'Block', with the detailed query"
     ):
-        parse(BASE, where="run.toml", overrides=[housed])
+        parse(BASE, where="run.toml", overrides=[corrected])
     head, tail = BASE.split("[budget.queries.Block]\n")
     text = head + "[budget.queries.Block]\n" + tail.replace("total", "detailed")
-    assert parse(text, where="run.toml", overrides=[housed]).after.prior == "housing"
-    with pytest.raises(
-        SpecError, match="rests on housing units and facilities, which are not published"
-    ):
-        parse(text, where="run.toml", overrides=[housed, "constraints.group_quarters=false"])
+    assert parse(text, where="run.toml", overrides=[corrected]).after.bias == "corrected"
+
+
+def test_the_key_that_the_correction_replaced_says_so() -> None:
+    """Releases of earlier versions state that they had no prior."""
+    assert parse(BASE, where="run.toml", overrides=["estimation.prior=none"]).after.bias == "none"
+    with pytest.raises(SpecError, match=r"bias = .corrected. takes the place of prior"):
+        parse(BASE, where="run.toml", overrides=["estimation.prior=housing"])
 
 
 def test_entropy_can_be_drawn_again_unless_it_is_told_to_forget() -> None:

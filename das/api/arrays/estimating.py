@@ -32,7 +32,7 @@ from das.model.constraint import LevelBounds
 from das.model.histogram import Histogram
 from das.model.names import BESIDE
 from das.model.not_private import CELL, COLUMN, Private
-from das.model.post_processing import METHODS, PRIORS
+from das.model.post_processing import BIASES, METHODS
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate, Certificates
@@ -167,19 +167,19 @@ class Result:
         return pd.DataFrame(out | ({} if self.private else {COLUMN: CELL}))
 
 
-def _check_choice(method: object, prior: str) -> None:
-    """Raises :class:`InputError` for a method or a prior that there is not."""
+def _check_choice(method: object, bias: str) -> None:
+    """Raises :class:`InputError` for a method or a treatment of bias that there is not."""
     if isinstance(method, str) and method not in METHODS:
         raise InputError(
             f"there is no method {method!r}",
             where="topdown",
             remedy=f"say {' or '.join(map(repr, METHODS))}, or give an estimator",
         )
-    if prior not in PRIORS:
+    if bias not in BIASES:
         raise InputError(
-            f"there is no prior {prior!r}",
+            f"bias cannot be {bias!r}",
             where="topdown",
-            remedy=f"say {' or '.join(map(repr, PRIORS))}",
+            remedy=f"say {' or '.join(map(repr, BIASES))}",
         )
 
 
@@ -189,7 +189,7 @@ def topdown(
     bounds: Mapping[str, LevelBounds] | None = None,
     method: str | Estimator | Callable[[Family], Array] = "topdown",
     *,
-    prior: str = "none",
+    bias: str = "none",
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Result:
@@ -205,16 +205,16 @@ def topdown(
     subclass of :class:`das.Estimator`, whose method answers the same. Its answer is rounded,
     repaired and checked like ours.
 
-    ``prior``: an assumption about the lowest units, for our two methods. ``"housing"``: people live
-    approximately where the housing units are. The bounds must then be made from ``structures``, and
-    the detailed query measured there.
+    ``bias``, for our two methods. ``"corrected"``: the lowest units are estimated without their size
+    bias. All their queries must then be estimated in one pass, ``"detailed"`` among them. Bounds made from
+    ``structures`` let it use housing units, too.
 
     With several ``workers``, call it under ``if __name__ == "__main__":``, and define a function of
     your own in a module. ``progress`` is that of ``das.run``.
 
     Raises:
         InputError: another spine than that of the measurements, a level without one, an unknown
-            method, or a prior that nothing is known for.
+            method, or a correction of what is estimated in several passes.
         InfeasibleError: bounds that contradict each other, or what the measurements know.
         SolverError: an estimator whose answer is none.
     """
@@ -226,7 +226,7 @@ def topdown(
     )
     expect(spine, Spine, "topdown", "give the spine of the measurements, as a second argument")
     noisy.check(spine)
-    _check_choice(method, prior)
+    _check_choice(method, bias)
     here = joint_bounds(noisy, spine, bounds)
     universe = _universe(noisy.schema, here)
     estimates: dict[str, LevelEstimates] = {}
@@ -240,7 +240,7 @@ def topdown(
         else:
             source = PooledSource.over_chains(noisy.source, spine, here, noisy.schema)
         release = descent.topdown(
-            source, spine, here, universe, own, pool, shown, housing_prior=prior != "none"
+            source, spine, here, universe, own, pool, shown, correct=bias != "none"
         )
     counts = {
         lv: LevelCounts(h, lv, noisy.schema, spine, noisy.private)
@@ -262,7 +262,7 @@ def full_information(
     spine: Spine,
     bounds: Mapping[str, LevelBounds] | None = None,
     *,
-    prior: str = "none",
+    bias: str = "none",
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Result:
@@ -270,7 +270,7 @@ def full_information(
     The result's ``estimates`` are unbiased, with standard errors, for every level except the
     lowest. The detailed query must be measured at the lowest level."""
     return topdown(
-        noisy, spine, bounds, "full-information", prior=prior, workers=workers, progress=progress
+        noisy, spine, bounds, "full-information", bias=bias, workers=workers, progress=progress
     )
 
 

@@ -250,6 +250,7 @@ WIDTHS = {
 }
 
 # --- the tables
+# ---------------------------------------------------------------------------------------
 
 
 def _races(first: int) -> tuple[list[int], list[Identity]]:
@@ -331,6 +332,7 @@ def check_sums(
 
 
 # --- the geographic header and the segments
+# -----------------------------------------------------------
 
 
 def segments(

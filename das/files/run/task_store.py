@@ -73,6 +73,7 @@ class TaskStore:
         self._folders = (self.root / "confidential" / "work", self.root / "work")
 
     # --- the plan
+    # ------------------------------------------------------------------------------------------------
 
     def plan(self, tasks: Iterable[Task], *, confidential: bool = False) -> list[Task]:
         """Write down the tasks of a stage. A stage that has its plan keeps it, with other
@@ -184,6 +185,7 @@ class TaskStore:
             )
 
     # --- tasks
+    # ---------------------------------------------------------------------------------------------------
 
     def begin(self, task: Task) -> None:
         """Somebody is at work."""
@@ -255,6 +257,7 @@ class TaskStore:
         self._file(task, "faults").unlink(missing_ok=True)
 
     # --- how far it is
+    # -------------------------------------------------------------------------------------------
 
     def _at_work(self, tasks: Iterable[Task], opened: datetime) -> Iterator[AtWork]:
         """Those that somebody has begun since the run was ``opened``: who began before is gone."""
@@ -303,6 +306,7 @@ class TaskStore:
             atomic.remove_folder(folder)
 
     # --- files
+    # ---------------------------------------------------------------------------------------------------
 
     def _folder(self, stage: str) -> Path:
         return (

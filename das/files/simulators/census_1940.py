@@ -282,6 +282,7 @@ def _p_records(rng: np.random.Generator, homes: _Homes, county: Ints, serial: in
 
 
 # --- characters
+# --------------------------------------------------------------------------------------
 
 
 def _records(

@@ -154,6 +154,7 @@ def write_state(path: Path, world: SimulatedState, about: str) -> None:
 
 
 # --- segments
+# -----------------------------------------------------------------------------------------
 
 
 def _segment(
@@ -192,6 +193,7 @@ def _third(world: SimulatedState, records: _Records) -> list[pa.Array]:
 
 
 # --- the header
+# ---------------------------------------------------------------------------------------
 
 
 def _header(world: SimulatedState, records: _Records) -> list[pa.Array]:

@@ -100,6 +100,7 @@ class _County:
 
 
 # --- how many
+# -----------------------------------------------------------------------------------------
 
 
 def _shared(rng: np.random.Generator, total: int, weight: Floats) -> Ints:
@@ -160,6 +161,7 @@ def _homes(rng: np.random.Generator, county: _County, residents: Ints, empty: In
 
 
 # --- who
+# ----------------------------------------------------------------------------------------------
 
 
 def _drawn(

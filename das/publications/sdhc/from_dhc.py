@@ -113,6 +113,7 @@ def _persons(query: str) -> DhcSums:
 
 
 # --- from a release of the DHC
+# --------------------------------------------------------------------------------------------------
 
 
 def named(spec: SdhcSpec) -> dict[str, str]:
@@ -200,6 +201,7 @@ def _regions(spec: SdhcSpec, level: str) -> Sequence[str]:
 
 
 # --- from the release itself
+# --------------------------------------------------------------------------------------------------
 
 
 def further(spec: SdhcSpec, written: str, where: Path) -> list[FurtherSums]:

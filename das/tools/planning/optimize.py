@@ -139,6 +139,7 @@ def _ground(
 
 
 # --- what is shown
+# --------------------------------------------------------------------------------------------
 
 
 def _print(optimum: Optimum, spec: Specification, records: str) -> None:

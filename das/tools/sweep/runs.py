@@ -41,15 +41,9 @@ from das.model.universe import kind_of
 from das.register.entering import RegisterOptions
 from das.register.file import RegisterLink
 from das.release.publications import publication, require
+from das.runs.makers import series_of
 from das.runs.pipeline import concluded
-from das.runs.protocol import (
-    DerivedOutputs,
-    MeasuringRecord,
-    RunContext,
-    RunInput,
-    SeriesMaker,
-    series_of,
-)
+from das.runs.protocol import DerivedOutputs, MeasuringRecord, RunContext, RunInput, SeriesMaker
 from das.spec import METHODS, Specification
 from das.stages import Stages
 from das.tools.sweep import page as sweep_csv

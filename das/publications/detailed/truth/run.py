@@ -271,6 +271,7 @@ def planned(opened: OpenedGroups) -> dict[StageKey, StagePlan]:
 
 
 # --- a state
+# -------------------------------------------------------------------------------------------------
 
 
 def task(given: Task) -> Answer:
@@ -376,6 +377,7 @@ def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> Peo
 
 
 # --- all of them
+# ---------------------------------------------------------------------------------------------
 
 
 def _sums(

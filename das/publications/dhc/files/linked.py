@@ -171,6 +171,7 @@ def _check_quarters(persons: LocatedRows, units: LocatedRows, blocks: Codes) -> 
 
 
 # --- persons and households
+# ----------------------------------------------------------------------------------
 
 
 def _possible(rows: CodedRows, schema: Schema, cell: Ints) -> None:
@@ -324,6 +325,7 @@ def _size(number: Ints, which: Bools, homes: CodedRows) -> Ints:
 
 
 # --- blocks
+# ----------------------------------------------------------------------------------------------------
 
 
 def _sums(shape: tuple[int, int], block: Ints, level: Ints, count: Ints) -> Ints:

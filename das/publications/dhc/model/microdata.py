@@ -46,6 +46,7 @@ _NO_YES: Says = {"0": "no", "1": "yes"}
 
 
 # --- persons
+# -----------------------------------------------------------------------------------------
 
 _GQ_CODES = tuple(t.code for t in quarters.TYPES)
 _INSTITUTIONAL = len(quarters.levels("correctional", "juvenile", "nursing", "other-institutional"))
@@ -101,6 +102,7 @@ def person_form() -> MicrodataForm:
 
 
 # --- units
+# -------------------------------------------------------------------------------------------
 
 #: The fields of a unit after its place, and what those say that carry no attribute.
 UNIT_FIELDS = {
@@ -307,6 +309,7 @@ _NOBODY = "no household"
 
 
 # --- the file
+# ----------------------------------------------------------------------------------------
 
 
 def form() -> MicrodataForm:
@@ -356,6 +359,7 @@ def _says(parts: Sequence[CodedColumn]) -> dict[str, str]:
 
 
 # --- the counts
+# --------------------------------------------------------------------------------------
 
 
 def _tenures(households: Histogram) -> NDArray[np.int64]:

@@ -69,6 +69,7 @@ def _lowest(persons: Histogram, units: Histogram) -> LowestCounts:
 
 
 # --- areas
+# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)

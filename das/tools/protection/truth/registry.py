@@ -1,5 +1,5 @@
 """The methods by the names that a study gives them. A table of a study becomes a method by
-:func:`das.spec.tree.built`; a file has a method of your own (:mod:`das.tools.protection.truth.method`)."""
+:func:`das.spec.settings.built`; a file has a method of your own (:mod:`das.tools.protection.truth.method`)."""
 
 from __future__ import annotations
 
