@@ -103,25 +103,26 @@ def definitions(
     out = {
         ANY: (
             f"Between any data sets with {differ}: they need not agree on what is published"
-            " exactly. It prices the noise alone; what the exact figures themselves reveal about"
-            " such a difference comes on top."
+            " exactly. It covers the noise only. Exact counts can reveal more."
         )
     }
     if bounded or not any(exact.values()):
         kept = "one record replaced by another" if bounded else differ
         out[INVARIANT_NEIGHBOURS] = (
             f"Between data sets with {kept}, that agree on everything that is published exactly."
-            " Draws whose answers follow from the exact figures cannot distinguish these, and cost"
-            f" nothing: {_named(exact, split or {})}."
+            f" {_free(exact, split or {})}"
         )
     return out
 
 
-def _named(exact: Mapping[str, ExactQueries], split: Mapping[str, Collection[str]]) -> str:
+def _free(exact: Mapping[str, ExactQueries], split: Mapping[str, Collection[str]]) -> str:
+    """Which measurements cost such neighbors nothing."""
     every = [
         f"{query} of {kind_of(universe).records} at {level} and above"
         + (", at levels whose places are each one unit" if level in split.get(universe, ()) else "")
         for universe, es in exact.items()
         for level, query in es
     ]
-    return "; ".join(every) or "there are none"
+    if not every:
+        return "No measurement is free here, because no published count is exact."
+    return f"Measurements of what is published exactly are free here: {'; '.join(every)}."

@@ -79,7 +79,9 @@ def options(
     costs = _sum({(d.level, d.query): wished.get(d, d.cost) for d in plan.plain}, more)
     if margins or added:
         changed = repricing.repriced(costs)
-        out.append(Option("others-unchanged", "as wished, the other draws as they are", changed))
+        out.append(
+            Option("others-unchanged", "meets your wish; other measurements unchanged", changed)
+        )
         out.append(
             Option(
                 "same-total",
@@ -102,7 +104,7 @@ def options(
             out.append(
                 Option(
                     "estimated",
-                    "as wished after estimation",
+                    "meets your margins after estimation",
                     _least(repricing, costs, most, coverage),
                 )
             )

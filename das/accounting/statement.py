@@ -206,7 +206,7 @@ def promises(terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]]) ->
 
 
 def _spending(draws: Sequence[PlannedMeasurement], paths: Sequence[UnitPath]) -> Spending:
-    """Where the budget goes on the dearest path: exact sums by level and by query."""
+    """Where the budget goes on the costliest path: exact sums by level and by query."""
     levels: dict[str, Fraction] = {}
     queries: dict[str, Fraction] = {}
     for d in max((tuple(seen(draws, path)) for path in paths), key=total):

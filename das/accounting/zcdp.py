@@ -195,7 +195,7 @@ def _log_phi(x: float) -> float:
 
 def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
     """Epsilon of draws under pure differential privacy: the exact sum of their costs, on the
-    dearest path. Raises :class:`PrivacyError` for noise that is private with a delta above 0 only,
+    costliest path. Raises :class:`PrivacyError` for noise that is private with a delta above 0 only,
     whose costs are no epsilon.
 
     >>> pure(Plan.of_epsilon("1/2", ["State"], ["total"]))

@@ -190,7 +190,9 @@ def _which(case: JointCase, relation: JointRelation) -> str:
     words = []
     if any(c.alike for c in relation.cases):
         words.append(
-            "in the same answers, which is the most" if case.alike else "in different answers"
+            "worst case: all records fall in the same counts"
+            if case.alike
+            else "in different answers"
         )
     if case.same_invariants:
         words.append("same answers to what is published exactly")

@@ -16,7 +16,7 @@ Let :math:`c_i` be the sum of their costs on path i.
   as costs are proportional to the number of answers. Together at most :math:`\tfrac12 c_i +
   \tfrac12 c_j`.
 
-Either way no more than :math:`\max_i c_i`, the cost of the dearest path: that is what a plan costs.
+Either way no more than :math:`\max_i c_i`, the cost of the costliest path: that is what a plan costs.
 With one class to a level there is one path, and its cost is the sum of all measurements; shares
 that sum to 1, over levels and within each, make it the budget exactly.
 
@@ -159,7 +159,7 @@ def check_covered(measurements: Iterable[PlannedMeasurement], paths: Iterable[Un
 
 
 def dearest(measurements: Sequence[PlannedMeasurement], paths: Sequence[UnitPath]) -> Fraction:
-    """The cost of the dearest path. Raises :class:`PrivacyError` for a measurement on none, and for
+    """The cost of the costliest path. Raises :class:`PrivacyError` for a measurement on none, and for
     two currencies."""
     check_covered(measurements, paths)
     check_currency(measurements)

@@ -57,7 +57,7 @@ class Event(PlannedMeasurement):
 
 
 class Ledger:
-    """Append-only record of the draws. The cost of its dearest path never exceeds its budget.
+    """Append-only record of the draws. The cost of its costliest path never exceeds its budget.
 
     ``write`` is called with each event before :meth:`append` returns, and so before its first draw:
     a ledger on disk is never behind. ``spent`` are the events of an earlier, interrupted process.

@@ -208,7 +208,7 @@ class Plan:
 
     @cached_property
     def cost(self) -> Fraction:
-        """The cost of the dearest path: that of replacing, or adding or removing, one record
+        """The cost of the costliest path: that of replacing, or adding or removing, one record
         anywhere.
         """
         return dearest(self.measurements, self.paths)

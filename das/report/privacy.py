@@ -99,8 +99,8 @@ def cause(level: str, above: str | None) -> str:
     in the unit above it. It is the level above, which is estimated first."""
     if above is not None:
         return (
-            f"{level_inside(level)}s of one type of facility were settled at the"
-            f" {level_inside(above)}, from noisier counts"
+            f"group-quarters {level_inside(level)}s were fixed from noisier"
+            f" {level_inside(above)} counts"
         )
     return "counts must agree with all levels and be 0 or more; over few places, chance adds to it"
 

@@ -9,7 +9,7 @@ in at most ``sensitivity`` places, by 1 each (:mod:`das.model.query`): one draw 
 :mod:`das.model.budget` says. Units of a level are disjoint, so a level costs no more than a unit.
 A record that moves between units (bounded neighbors) changes one answer in each, which the same
 sensitivity of 2 covers. Costs of queries and levels add up along the path of units that contain a
-record. The ledger's total is the cost of the dearest path (:mod:`das.model.budget`), and it never
+record. The ledger's total is the cost of the costliest path (:mod:`das.model.budget`), and it never
 exceeds the budget. The ledger has an event before its noise is drawn.
 
 Noise is drawn chunk by chunk. A chunk is a batch of units (:meth:`das.model.spine.Spine.batches`).

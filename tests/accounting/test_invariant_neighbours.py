@@ -204,7 +204,9 @@ def test_an_exact_count_fixes_its_own_sums_at_its_level_and_above() -> None:
 def test_nobody_agrees_on_totals_who_was_added_or_removed() -> None:
     assert list(definitions(Neighbours.UNBOUNDED, {"persons": [("State", "total")]})) == [ANY]
     assert list(definitions(Neighbours.UNBOUNDED, {"persons": []})) == [ANY, INVARIANT_NEIGHBOURS]
-    assert "there are none" in definitions(BOUNDED, {"persons": []})[INVARIANT_NEIGHBOURS]
+    assert (
+        "No measurement is free here" in definitions(BOUNDED, {"persons": []})[INVARIANT_NEIGHBOURS]
+    )
 
 
 def test_what_is_exact_of_places_in_two_units_is_known_of_neither() -> None:

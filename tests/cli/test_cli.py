@@ -157,8 +157,7 @@ def test_a_level_that_is_published_worse_than_measured_has_its_reason_in_one_lin
         Headline("Block", 900, 70.0, 71.0),
     ]
     assert worse_lines(rows, {"Block_Group": "Tract"}) == [
-        "Block_Group 1.40 -> 4.72: block groups of one type of facility were settled at the tract,"
-        " from noisier counts.",
+        "Block_Group 1.40 -> 4.72: group-quarters block groups were fixed from noisier tract counts.",
         "Block 70.00 -> 71.00: counts must agree with all levels and be 0 or more; over few places,"
         " chance adds to it.",
     ]
@@ -175,7 +174,9 @@ def test_one_line_says_what_other_settings_avoid_and_nothing_of_chance(
     outcome = Outcome(RunDirectory(tmp_path), settled=settled)
     said = [text for name, text in running._settings(outcome, spare) if name == "settings"]
     assert len(said) == bool(settled or spare)
-    assert ["settled at the tract" in text for text in said] == [bool(settled)] * len(said)
+    assert ["fixed from noisier tract counts" in text for text in said] == [bool(settled)] * len(
+        said
+    )
     assert ["full-information avoids it" in text for text in said] == [bool(settled)] * len(said)
     assert all(spare[0] in text for text in said if spare)
     assert not any("chance" in text for text in said)

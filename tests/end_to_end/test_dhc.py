@@ -480,7 +480,7 @@ def test_what_comes_in_exactly_and_what_both_releases_cost_is_stated(
         + 4 * (said.totals["units"] + said.totals["households"] + spent["housing"])
     )
     (sentence,) = [x for x in said.says if x.startswith("One person moved")]
-    told = float(sentence.rsplit("never more than rho = ", 1)[1].split(" ")[0])
+    told = float(sentence.rsplit("at most rho = ", 1)[1].split(" ")[0])
     assert 0 <= told - float(both) < 2e-6
 
 

@@ -146,7 +146,7 @@ def test_the_statement_adds_up_every_run(swept: SweepResult) -> None:
         ("rho-4-full-information-1", "rho-4-topdown-1"),
     ]
     assert said["private"] is True
-    for words in ("adds up their costs", "choosing"):
+    for words in ("their costs add up", "choosing"):
         assert words in said["what_this_means"]
         assert words in swept.page.read_text()
 

@@ -229,6 +229,6 @@ def test_the_total_and_the_exact_figures_are_told_for_what_they_are() -> None:
     assert "it counts one record of each kind together" in text
     assert "All records together" not in text
     assert "as long as the exact figures stay what they are" in text
-    assert "A change that alters the exact figures shows in them" in text
+    assert "Figures published exactly can reveal a change" in text
     data = data.make(**{**dict(data), "outside": ()})
     assert "exact figures stay" not in Page(privacy_page(data, "x")).text

@@ -185,10 +185,7 @@ def _says(relation: Relation, costs: Costs, delta: Fraction) -> str:
     apart, most = (total(relation, costs, most=most) for most in (False, True))
     if apart == most:
         return _cost(most, delta)
-    return (
-        f"{_cost(apart, delta)} where no two of the records change one answer, and never more"
-        f" than {_cost(most, delta)}"
-    )
+    return f"{_cost(apart, delta)} usually, at most {_cost(most, delta)}"
 
 
 def replaced(account: OwnAccount) -> dict[str, Fraction]:

@@ -123,7 +123,7 @@ def check_source(release: Path, name: str, private: bool) -> None:
 
 
 def _check_sums(said: Statement, path: Path) -> None:
-    """Every noise costs what its line says, and the lines of the dearest path add up to the totals:
+    """Every noise costs what its line says, and the lines of the costliest path add up to the totals:
     exactly, in fractions.
     """
     mechanism = MECHANISMS[said.mechanism]
@@ -149,7 +149,7 @@ def _check_sums(said: Statement, path: Path) -> None:
 
 
 def _dearest(said: Statement, universe: str, path: Path) -> Fraction:
-    """The sum of the lines on the dearest path of a universe."""
+    """The sum of the lines on the costliest path of a universe."""
     lines = [d for d in said.every if d.universe == universe]
     paths = said.paths_of(universe, lines)
     if stray := [d for d in lines if not any(d.place in p for p in paths)]:

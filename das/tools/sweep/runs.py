@@ -52,9 +52,9 @@ from das.tools.sweep.page import SweptAxis, sweep_page
 WARNING = (
     "Each budget and repeat of this sweep measured the same records anew; its methods share that"
     " noise, whose cost is counted once. A run published alone costs what its own privacy.json"
-    " says, and so do all that share its noise. Publishing several noises adds up their costs: all"
-    " of them together cost the total given here, and the measurements of interrupted attempts are"
-    " counted in it. Errors depend on the truth: choosing by them which run to publish uses the"
+    " says, and so do all that share its noise. If you publish several of these runs, their costs add"
+    " up: all of them together cost the total given here, and the measurements of interrupted"
+    " attempts are counted in it. Errors depend on the truth: choosing by them which run to publish uses the"
     " records again, and no budget here pays for that."
 )
 
