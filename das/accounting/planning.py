@@ -80,7 +80,7 @@ def options(
     if margins or added:
         changed = repricing.repriced(costs)
         out.append(
-            Option("others-unchanged", "meets your wish; other measurements unchanged", changed)
+            Option("others-unchanged", "as you asked; other measurements unchanged", changed)
         )
         out.append(
             Option(
