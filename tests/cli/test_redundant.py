@@ -82,12 +82,11 @@ def test_nothing_is_told_where_every_draw_buys_something(check: Das, change: str
     assert json.loads(out)["redundant"] == []
 
 
-def test_of_several_levels_each_has_a_line_and_the_last_the_remedy(check: Das) -> None:
+def test_several_levels_have_one_line(check: Das) -> None:
     lines = about(check("configs/pl94-2010.toml", *PLAIN, "--set", "constraints.total=County"))
     assert lines == [
-        f"{TAKES}: total is published exactly at County, and so above it",
-        "persons: total at County takes 8.321 % of rho and buys nothing: total is published exactly"
-        " at County" + SPARE,
+        "persons: total at State and County take 40.67 % of rho and buy nothing: total is published"
+        " exactly at County, and so above it" + SPARE
     ]
 
 

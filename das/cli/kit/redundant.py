@@ -47,24 +47,47 @@ def as_data(all_: RedundantMeasurements) -> list[dict[str, Any]]:
 
 
 def lines(all_: RedundantMeasurements, config: Path) -> list[str]:
-    """A line for each level and query, with what can be done about it in ``config``. Of classes
-    that there may be, only units without only children count."""
+    """For each universe a line on what buys nothing anywhere, with what can be done about it in
+    ``config``, and one for each level and query that buys nothing in some units. Of classes that
+    there may be, only units without only children count."""
     groups: dict[tuple[str, str, str], list[tuple[MeasuredRecords, RedundantMeasurement]]] = {}
     for u, i in all_:
         if i.of is not None or i.measurement in u.plan.plain:
             groups.setdefault((u.name, i.measurement.level, i.measurement.query), []).append((u, i))
-    last = {
-        place[0]: place for place, group in groups.items() if all(i.everywhere for _, i in group)
-    }
-    out = []
-    for place, group in groups.items():
-        universe = group[0][0]
-        line = _line(universe, [i for _, i in group])
-        if last.get(universe.name) == place:
+    out: list[str] = []
+    for name in dict.fromkeys(universe for universe, _, _ in groups):
+        own = [group for (universe, _, _), group in groups.items() if universe == name]
+        everywhere = [g for g in own if all(i.everywhere for _, i in g)]
+        universe = own[0][0][0]
+        out += [_line(universe, [i for _, i in g]) for g in own if g not in everywhere]
+        if everywhere:
             which = f" --universe {universe.name}" if universe.kind.table else ""
-            line += f". `das plan {config} --optimise TARGETS.toml --spare{which}` spends it anew"
-        out.append(line)
+            out.append(
+                f"{_together(universe, [[i for _, i in g] for g in everywhere])}."
+                f" `das plan {config} --optimise TARGETS.toml --spare{which}` spends it anew"
+            )
     return out
+
+
+def _together(universe: MeasuredRecords, groups: Sequence[Sequence[RedundantMeasurement]]) -> str:
+    """One line for all levels and queries that buy nothing anywhere."""
+    if len(groups) == 1:
+        return _line(universe, groups[0])
+    first = [group[0] for group in groups]
+    share = sum(100 * max(float(i.share) for i in group) for group in groups)
+    queries: dict[str, list[str]] = {}
+    for i in first:
+        queries.setdefault(i.measurement.query, []).append(i.measurement.level)
+    measured = ", ".join(f"{q} at {' and '.join(levels)}" for q, levels in queries.items())
+    known = dict.fromkeys(
+        f"{i.known[1]} is {'held fixed' if i.kept else 'published exactly'} at {i.known[0]}"
+        for i in first
+    )
+    above = ", and so above it" if any(i.measurement.level != i.known[0] for i in first) else ""
+    return (
+        f"{universe.records}: {measured} take {share:.4g} % of"
+        f" {first[0].measurement.mechanism.currency} and buy nothing: {', '.join(known)}{above}"
+    )
 
 
 def _line(universe: MeasuredRecords, group: Sequence[RedundantMeasurement]) -> str:
