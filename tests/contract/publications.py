@@ -178,6 +178,7 @@ def subtrees(worlds: Worlds, folder: Path) -> Published:
         "output.report=false",
         "geography.spine=tabulation",
         "estimation.method=full-information",
+        "estimation.bias=corrected",
     )
 
     def go(out: Path, seed: int | None, **how: Any) -> Outcome:
