@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.twice:
             name, first = spec.persons.name, estimated(estimating(spec), prepared, 0, pool)
             published = Confidential(lowest(prepared, name, first))
-            prepared = replace(prepared, lowest=prepared.lowest | {name: published})
+            prepared = replace(prepared, lowest={**prepared.lowest, name: published})
         blocks = Blocks(spec, prepared)
         for method in given.method or METHODS:
             runs = [
