@@ -13,8 +13,7 @@ from markupsafe import Markup
 from das.model.error_rows import ErrorRow, FigureRow, ImpossibleRow
 from das.model.frozen import Closed
 from das.model.names import level_words
-from das.publications.dhc.model import figures
-from das.publications.dhc.model.figures import FIGURES, SCHEMAS
+from das.publications.dhc.model.figures import FIGURES, IMPOSSIBLE, SCHEMAS, UNITS
 from das.report.chart import Chart
 from das.report.facts import SERIES, Facts, titles
 from das.report.panel import INK, Look
@@ -72,7 +71,7 @@ def dhc_errors_html(
         picture=Markup(against_official(beside)) if any(r.mae for r in beside) else None,
         hidden=sum(not r.mae for r in beside),
         ratio=ratio,
-        odd=[(r, figures.IMPOSSIBLE.get((r.condition, r.level))) for r in odd],
+        odd=[(r, IMPOSSIBLE.get((r.condition, r.level))) for r in odd],
         queries=small,
         titles={u: titles(SCHEMAS[u], {r.query for r in of}) for u, of in small.items()},
     )
@@ -86,7 +85,7 @@ def ratio(row: FigureRow) -> float | None:
 def summaries(rows: Sequence[FigureRow]) -> list[LevelSummary]:
     """A summary of each level that the Bureau published numbers for."""
     out = []
-    for level, official_n in figures.UNITS.items():
+    for level, official_n in UNITS.items():
         here = [r for r in rows if r.level == level]
         ratios = [x for r in here if (x := ratio(r)) is not None]
         if ratios:
@@ -124,7 +123,7 @@ def against_official(rows: Sequence[FigureRow]) -> str:
     """
     chart = Chart(5.6, 5.2)
     chart.x.log = chart.y.log = True
-    for level, (colour, marker, _) in zip(figures.UNITS, SERIES, strict=True):
+    for level, (colour, marker, _) in zip(UNITS, SERIES, strict=True):
         here = [
             (r.official_mae, r.mae) for r in rows if r.level == level and r.official_mae and r.mae
         ]
