@@ -109,11 +109,11 @@ def test_pages_are_drawn_without_a_plotting_library() -> None:
         "report.answers",
         "report.template",
         "publications.counts.report",
-        "publications.dhc.error_page",
+        "publications.dhc.page",
         "publications.dhc.figures",
         "tools.comparison.page",
         "tools.maps.choropleth",
-        "tools.sweep.page",
+        "tools.sweep.runs",
     )
     said = "; ".join(f"import das.{p}" for p in pages)
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)

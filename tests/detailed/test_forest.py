@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from das.publications.detailed.estimation import layers as joint
 from das.publications.detailed.estimation.forest import Above, Forest, Outline
 from das.publications.detailed.estimation.layers import Belief, KnownTotals, coarser, met
-from das.publications.detailed.estimation.wholes import wholes
+from das.publications.detailed.estimation.published import wholes
 from das.publications.detailed.model.tables import SEX_BY_AGE, AdaptiveTable
 
 Floats = NDArray[np.float64]

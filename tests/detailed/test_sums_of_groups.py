@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from das.publications.detailed.estimation.wholes import Sum, bundles, hosts, same, sums
+from das.publications.detailed.estimation.published import Sum, bundles, hosts, same, sums
 from das.publications.detailed.model.iterations import Iterations, Kind, Regions
 from tests.detailed.worlds import iterations
 

@@ -20,7 +20,7 @@ from das.files.microdata.reading import read_frame
 from das.microdata import expand
 from das.model.histogram import Histogram
 from das.model.names import encoded
-from das.publications.dhc.files import unit_records
+from das.publications.dhc import release_files
 from das.publications.dhc.model.households import DHCH, TENVACGQ
 
 BLOCKS = encoded([f"44001000100100{i}0" for i in range(4)])
@@ -77,8 +77,8 @@ def test_what_is_written_is_read(
 ) -> None:
     units, households = world(seed, homes, others, free)
     out = tmp_path_factory.mktemp("units") / "units"
-    unit_records.write(out, units, households, BLOCKS)
-    found, homes_found = unit_records.read(out, BLOCKS)
+    release_files.write_units(out, units, households, BLOCKS)
+    found, homes_found = release_files.read_units(out, BLOCKS)
     assert found.same_as(units)
     assert homes_found.same_as(households)
 
@@ -97,15 +97,15 @@ def test_every_household_has_a_record_of_its_own(tmp_path: Path, free: float) ->
     households = histogram(DHCH.cells, np.arange(len(every)) % 4, every)
     of = np.where((tenure(households.cell) == 2) & (free > 0), 3, tenure(households.cell))
     units = Histogram.from_triplets(4, TENVACGQ.cells, households.unit, of, households.count)
-    unit_records.write(tmp_path / "units", units, households, BLOCKS)
-    found, homes = unit_records.read(tmp_path / "units", BLOCKS)
+    release_files.write_units(tmp_path / "units", units, households, BLOCKS)
+    found, homes = release_files.read_units(tmp_path / "units", BLOCKS)
     assert homes.same_as(households)
     assert found.same_as(units)
 
 
 def test_records_are_by_block_and_of_the_units_there_are(tmp_path: Path) -> None:
     units, households = world(3, 500, 80, 0.4)
-    files = unit_records.write(tmp_path / "units", units, households, BLOCKS, csv=True)
+    files = release_files.write_units(tmp_path / "units", units, households, BLOCKS, csv=True)
     assert [f.name for f in files] == ["part-00000.parquet", "units.csv"]
     frame = read_frame(tmp_path / "units")
     assert list(frame.columns[-20:]) == MUD
@@ -166,7 +166,7 @@ def test_the_draw_follows_from_the_counts_alone(tmp_path: Path) -> None:
     units, households = world(5, 600, 40, 0.5)
     drawn = []
     for name, build in (("one", "das"), ("two", "another")):
-        unit_records.write(tmp_path / name, units, households, BLOCKS, build=build)
+        release_files.write_units(tmp_path / name, units, households, BLOCKS, build=build)
         drawn.append(free(tmp_path / name))
     assert drawn[0] == drawn[1]
     vacant = Histogram.from_triplets(
@@ -180,7 +180,7 @@ def test_the_draw_follows_from_the_counts_alone(tmp_path: Path) -> None:
             for x in ("unit", "cell", "count")
         ),
     )
-    unit_records.write(tmp_path / "three", more, households, BLOCKS)
+    release_files.write_units(tmp_path / "three", more, households, BLOCKS)
     assert free(tmp_path / "three") != drawn[0]
 
 
@@ -203,7 +203,7 @@ def test_no_household_is_likelier_than_another_to_pay_no_rent() -> None:
         units = Histogram.from_triplets(
             1, 35, np.zeros(3, dtype=np.int64), np.array([2, 3, 10]), np.array([3, 1, vacant])
         )
-        _, cell = expand(unit_records.records_of(units, households))
+        _, cell = expand(release_files.records_of(units, households))
         (one,) = cell[(cell >= DHCH.cells) & (cell < 2 * DHCH.cells)] - DHCH.cells
         chosen[int(one)] += 1
     share = [chosen[int(c)] / 600 for c in cells]
@@ -226,7 +226,7 @@ def test_households_that_are_not_the_units_of_their_tenure_are_refused(tmp_path:
         InputError,
         match="block number 3 has \\[0, 0, 0\\] households by tenure, and occupied units \\[",
     ):
-        unit_records.write(tmp_path / "units", units, less, BLOCKS)
+        release_files.write_units(tmp_path / "units", units, less, BLOCKS)
     assert not list(tmp_path.iterdir())
 
 
@@ -251,26 +251,26 @@ def test_records_that_contradict_themselves_are_refused(
         4, DHCH.cells, np.array([1]), np.array([cell]), np.array([2])
     )
     units = Histogram.from_triplets(4, 35, np.array([1, 1]), np.array([2, 3]), np.array([1, 1]))
-    (path,) = unit_records.write(tmp_path / "units", units, households, BLOCKS)
+    (path,) = release_files.write_units(tmp_path / "units", units, households, BLOCKS)
     table = pq.read_table(path)
     changed = table.set_column(
         table.schema.get_field_index(field), field, pa.array([code] * 2).dictionary_encode()
     )
     pq.write_table(changed.replace_schema_metadata(table.schema.metadata), path)
     with pytest.raises(InputError, match=message):
-        unit_records.read(tmp_path / "units", BLOCKS)
+        release_files.read_units(tmp_path / "units", BLOCKS)
 
 
 def test_a_missing_part_and_a_file_of_persons_are_refused(tmp_path: Path) -> None:
     units, households = world(9, 50, 5, 0.2)
-    (path,) = unit_records.write(tmp_path / "units", units, households, BLOCKS)
+    (path,) = release_files.write_units(tmp_path / "units", units, households, BLOCKS)
     table = pq.read_table(path)
     pq.write_table(table.slice(3).replace_schema_metadata(table.schema.metadata), path)
     with pytest.raises(InputError, match="52 records are here, another number was written"):
-        unit_records.read(tmp_path / "units", BLOCKS)
+        release_files.read_units(tmp_path / "units", BLOCKS)
     pq.write_table(table.drop_columns(["HHSEX"]), path)
     with pytest.raises(InputError, match="a file of units has"):
-        unit_records.read(tmp_path / "units", BLOCKS)
+        release_files.read_units(tmp_path / "units", BLOCKS)
 
 
 def test_the_same_file_every_time(tmp_path: Path) -> None:
@@ -278,6 +278,6 @@ def test_the_same_file_every_time(tmp_path: Path) -> None:
     digests = {
         sha256(p.read_bytes()).hexdigest()
         for name in "ab"
-        for p in unit_records.write(tmp_path / name, units, households, BLOCKS)
+        for p in release_files.write_units(tmp_path / name, units, households, BLOCKS)
     }
     assert len(digests) == 1

@@ -9,8 +9,7 @@ import pytest
 
 from das.errors import SpecError
 from das.spec.settings import built
-from das.tools.protection.truth.method import own_method
-from das.tools.protection.truth.registry import METHODS
+from das.tools.protection.truth.method import METHODS, own_method
 from tests.protect.people import records, tables
 
 ROOT = Path(__file__).resolve().parents[2]

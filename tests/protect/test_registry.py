@@ -6,9 +6,9 @@ import pytest
 
 from das.errors import SpecError
 from das.spec.settings import built
+from das.tools.protection.truth.method import METHODS
 from das.tools.protection.truth.methods.cell_key import CellKey
 from das.tools.protection.truth.methods.swapping import Swapping
-from das.tools.protection.truth.registry import METHODS
 from tests.protect.people import records, tables
 
 

@@ -11,7 +11,7 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.not_private import COLUMN
 from das.report.panel import Axis
 from das.tools.comparison.page import compare_page
-from das.tools.sweep.page import SweptAxis, sweep_page
+from das.tools.sweep.runs import SweptAxis, sweep_page
 
 ONE = Fraction(1)
 SHARES = Allocation(

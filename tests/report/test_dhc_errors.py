@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from das.model.error_rows import ErrorRow, FigureRow, ImpossibleRow
-from das.publications.dhc.error_page import against_official, dhc_errors_html, summaries
 from das.publications.dhc.model import figures
 from das.publications.dhc.model.figures import FIGURES, GROUPS, MEDIANS, of_group
+from das.publications.dhc.page import against_official, dhc_errors_html, summaries
 from das.report.facts import Facts
 
 FACTS: Facts = {"name": "<run>", "schema": "dhcp", "private": True, "own_spine": False}

@@ -13,8 +13,8 @@ from das.files.run.run_directory import RunDirectory
 from das.model.error_rows import FigureRow, ImpossibleRow
 from das.model.measured_spine import MeasuredSpine
 from das.model.not_private import COLUMN
-from das.publications.dhc.error_page import dhc_errors_html
 from das.publications.dhc.model import strategy
+from das.publications.dhc.page import dhc_errors_html
 from das.publications.dhc.truth.assessment import FIGURES, IMPOSSIBLE, dhc_errors, write
 from tests.dhc_worlds import LEVELS, SIZES, budgeted, counts, on_tree, sealed, tree, world
 

@@ -42,9 +42,9 @@ from das.publications.published.dhc import (
 )
 from das.publications.published.files import dhc as files
 from das.publications.published.files import layout
+from das.publications.published.files.dhc import check_redistricting
 from das.publications.published.files.listing import first
 from das.publications.published.files.outside import NOTHING, Outside
-from das.publications.published.files.pooling import check_redistricting
 from das.publications.published.replicates import PersonsReplicates
 from das.release import dictionary
 from das.release.dictionary import DictionaryLine, of_files, of_universe

@@ -6,23 +6,28 @@ methods are compared on the same noise, and the budget of a comparison is spent 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from das import spec as specification
 from das.accounting.document import decimal
+from das.accounting.guarantee import DEFAULT_DELTA
 from das.accounting.zcdp import tight
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.engine.choice import EngineChoice
 from das.engine.local import LocalEngine
 from das.errors import SpecError
 from das.evaluate.comparison import paired, summary
+from das.files import rows_csv
 from das.files.atomic import write_json, write_text
 from das.files.release import statement as privacy_statement
 from das.files.run import tallies
@@ -33,21 +38,204 @@ from das.files.run.run_directory import (
     file_digest,
     read_json,
 )
-from das.model.error_rows import SweepRow
+from das.model.error_rows import ErrorRow, PairedRow, SummaryRow, SweepRow
 from das.model.frozen import Closed
 from das.model.mechanisms import RHO
-from das.model.not_private import marked
+from das.model.names import level_words
+from das.model.not_private import Private, marked
+from das.model.post_processing import METHODS
 from das.model.universe import kind_of
 from das.register.entering import RegisterOptions
 from das.register.file import RegisterLink
 from das.release.publications import publication, require
+from das.report.chart import Chart
+from das.report.facts import SERIES
+from das.report.panel import Look
+from das.report.template import render, upward
 from das.runs.makers import series_of
 from das.runs.pipeline import concluded
 from das.runs.protocol import DerivedOutputs, MeasuringRecord, RunContext, RunInput, SeriesMaker
-from das.spec import METHODS, Specification
+from das.spec import Specification
 from das.stages import Stages
-from das.tools.sweep import page as sweep_csv
-from das.tools.sweep.page import SweptAxis, sweep_page
+
+# The page of a sweep: error against budget, for noisy measurements, their theory and published
+# counts.
+
+#: Drawn where they were measured, one panel for each level.
+QUERIES = ("total", "votingage", "hispanic * cenrace", "votingage * hispanic * race", "detailed")
+#: How each method is drawn.
+LINES = dict(zip(METHODS, ("-", "--", "-.", ":"), strict=False))
+
+
+@dataclass(frozen=True)
+class SweptAxis:
+    """What was varied: a budget in the ``currency``, or (of another ``name``) a multiple of it.
+    ``here``: where the configuration stands; ``costs``: what each universe costs there."""
+
+    name: str
+    here: Fraction
+    currency: str
+    costs: Mapping[str, Fraction]
+
+    @property
+    def label(self) -> str:
+        return self.name if self.name == self.currency else "multiple of the budget"
+
+    def epsilon(self, universe: str, budgets: Sequence[Fraction]) -> dict[Fraction, float]:
+        """At :data:`DEFAULT_DELTA`, of each budget."""
+        if self.currency != RHO:
+            return {}
+        return {b: tight(self.costs[universe] * b / self.here, DEFAULT_DELTA) for b in budgets}
+
+
+def sweep_page(
+    means: Mapping[str, Sequence[SummaryRow]],
+    name: str,
+    axis: SweptAxis,
+    statement: Mapping[str, Any],
+) -> str:
+    """One self-contained page. ``means`` are by universe; the budget of the configuration as it
+    stands is marked on the ``axis``. ``statement`` says what all runs together cost."""
+    first = next(iter(means.values()))
+    budgets = sorted({r.budget for r in first})
+    return render(
+        "sweep.html",
+        name=name,
+        private=statement["private"],
+        currency=axis.currency,
+        axis=axis,
+        sections=[_section(u, rows, axis, budgets) for u, rows in means.items()],
+        budgets=budgets,
+        delta=decimal(DEFAULT_DELTA),
+        repeats=max(r.repeats for r in first),
+        statement=statement,
+        together=upward(statement["epsilon"]["zcdp-tight"]) if axis.currency == RHO else None,
+    )
+
+
+def _section(
+    universe: str, rows: Sequence[SummaryRow], axis: SweptAxis, budgets: Sequence[Fraction]
+) -> dict[str, Any]:
+    """What the page has of one universe."""
+    every = [r for r in rows if r.bin == "all"]
+    epsilon = axis.epsilon(universe, budgets)
+    panels = [
+        Markup(_panel([r for r in every if r.level == level], axis, epsilon, f"{universe}{i}"))
+        for i, level in enumerate(dict.fromkeys(r.level for r in every))
+    ]
+    noisy = {(r.budget, r.method, r.level, r.query): r for r in every if r.source == "nmf"}
+    published = [
+        (r, noisy.get((r.budget, r.method, r.level, r.query)))
+        for r in every
+        if r.source == "postprocessed"
+    ]
+    return {
+        "records": kind_of(universe).records,
+        "panels": panels,
+        "epsilon": {b: upward(e) for b, e in epsilon.items()},
+        "rows": [(r, n) for r, n in published if r.query in drawn(every)],
+    }
+
+
+def drawn(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+    """The queries of the panels, at most as many as there are colors. If none of the known queries
+    except the total is present, they are the first that have errors.
+    """
+    present = dict.fromkeys(r.query for r in rows)
+    known = [q for q in QUERIES if q in present]
+    others = dict.fromkeys(r.query for r in rows if r.mae > 0)
+    chosen = known if len(known) > 1 else list(others) or known
+    return tuple(chosen)[: len(SERIES)] or ("total",)
+
+
+def _panel(
+    rows: Sequence[SummaryRow], axis: SweptAxis, epsilon: Mapping[Fraction, float], name: str
+) -> str:
+    level = rows[0].level
+    chart = Chart(4.6, 3.9)
+    chart.x.log = chart.y.log = True
+    for query, (colour, marker, _) in zip(drawn(rows), SERIES, strict=False):
+        asked = [r for r in rows if r.query == query]
+        noisy = [r for r in asked if r.source == "nmf"]
+        _theory(chart, noisy or asked, colour, marker, query, drawn=bool(noisy))
+        for method in dict.fromkeys(r.method for r in rows):
+            here = [
+                r
+                for r in rows
+                if (r.query, r.method, r.source) == (query, method, "postprocessed") and r.mae > 0
+            ]
+            _line(chart, here, Look(colour, LINES[method], marker, size=5), f"{query}, {method}")
+    if chart.has_data():
+        chart.rule(float(axis.here), upright=True, dash="-.")
+        chart.x.above = [(float(b), f"{e:.3g}") for b, e in epsilon.items()]
+        chart.x.above_label = f"epsilon at delta = {decimal(DEFAULT_DELTA)}" if epsilon else ""
+    chart.x.label = f"{axis.label} (dash-dotted: this configuration)"
+    chart.y.label = "mean absolute error"
+    chart.finish(level_words(level), 2)
+    return chart.svg(name, f"Mean absolute error against {axis.label}: {level}")
+
+
+def _theory(
+    chart: Chart, noisy: Sequence[SummaryRow], colour: str, marker: str, query: str, *, drawn: bool
+) -> None:
+    """Open marks: measured, where all was ``drawn``; dotted: what the noise alone must give."""
+    at = sorted((float(r.budget), r.mae) for r in noisy if drawn and r.mae > 0)
+    if at:
+        xs, ys = zip(*at, strict=True)
+        chart.plot(xs, ys, Look(colour, mark=marker, face="#fff", size=5), f"{query}, noisy")
+    known = sorted({(float(r.budget), r.expected_mae) for r in noisy if r.expected_mae})
+    if known:
+        xs, ys = zip(*known, strict=True)
+        chart.plot(xs, ys, Look(colour, ":", width=1.1))
+
+
+def _line(chart: Chart, rows: Sequence[SummaryRow], look: Look, label: str) -> None:
+    if not rows:
+        return
+    rows = sorted(rows, key=lambda r: r.budget)
+    x, mae = [float(r.budget) for r in rows], [r.mae for r in rows]
+    lows = [r.mae if r.mae_low is None else max(r.mae_low, r.mae / 10) for r in rows]
+    low = [min(pair) for pair in zip(mae, lows, strict=True)]
+    high = [r.mae if r.mae_high is None else r.mae_high for r in rows]
+    chart.errors(x, mae, low, high, look, cap=2)
+    chart.plot(x, mae, look, label)
+
+
+# ``sweep.csv``, ``summary.csv`` and ``paired.csv``: budgets as decimals (``budget``) and exactly
+# (``budget_exact``), the method and, in ``sweep.csv``, the number of the run; then the columns of the
+# errors.
+
+
+def write(path: Path, rows: Sequence[SweepRow], *, private: Private = True) -> None:
+    """Long: one line for each line of each run's ``errors.csv``."""
+    header = ("budget", "budget_exact", "method", "repeat", *rows_csv.columns(ErrorRow))
+    error = attrgetter(*rows_csv.columns(ErrorRow))
+    lines = ((float(r.budget), r.budget, r.method, r.repeat, *error(r.error)) for r in rows)
+    rows_csv.write(path, header, lines, private=private)
+
+
+def write_summary(path: Path, rows: Sequence[SummaryRow], *, private: Private = True) -> None:
+    """One line for each budget, method, level, query, source and class: means and intervals over
+    the repeats.
+    """
+    _write(path, SummaryRow, rows, private)
+
+
+def write_paired(path: Path, rows: Sequence[PairedRow], *, private: Private = True) -> None:
+    """One line for each budget, level, query, class and method except the first. It compares the
+    method with the first on the same noise.
+    """
+    _write(path, PairedRow, rows, private)
+
+
+def _write(
+    path: Path, kind: type, rows: Sequence[SummaryRow] | Sequence[PairedRow], private: Private
+) -> None:
+    """Rows whose first field is the budget."""
+    header = ("budget", "budget_exact", *rows_csv.columns(kind)[1:])
+    values = attrgetter(*rows_csv.columns(kind))
+    rows_csv.write(path, header, ((float(r.budget), *values(r)) for r in rows), private=private)
+
 
 WARNING = (
     "Each budget and repeat of this sweep measured the same records anew; its methods share that"
@@ -166,7 +354,7 @@ def sweep(
             for run in _performed(runs, read, pool, workers):
                 done.append(run)
                 progress.advance()
-                sweep_csv.write(
+                write(
                     out / "sweep.csv",
                     _rows([r for r in runs if r in done], names[0]),
                     private=spec.run.private,
@@ -311,10 +499,10 @@ def _written(
     several, others = len({r.method for r in runs}) > 1, []
     for i, (name, kind) in enumerate((name, kind_of(name)) for name in universes):
         files = [out / f"{kind.file(stem)}.csv" for stem in ("sweep", "summary", "paired")]
-        sweep_csv.write(files[0], rows[name], private=private)
-        sweep_csv.write_summary(files[1], means[name], private=private)
+        write(files[0], rows[name], private=private)
+        write_summary(files[1], means[name], private=private)
         if several:
-            sweep_csv.write_paired(files[2], paired(rows[name]), private=private)
+            write_paired(files[2], paired(rows[name]), private=private)
         others += files[: 2 + several] if i else []
     first, together = rows[universes[0]], _statement(maker, runs)
     swept = SweepResult(

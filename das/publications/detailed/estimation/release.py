@@ -22,8 +22,15 @@ from das.model.names import encoded
 from das.model.not_private import Private, marked
 from das.publications.detailed.estimation.forest import Above, Bundle, Forest, Outline
 from das.publications.detailed.estimation.layers import KnownTotals, Layer, LevelSource
-from das.publications.detailed.estimation.published import Estimates, estimates
-from das.publications.detailed.estimation.wholes import Wholes, bundles, hosts, sums, wholes
+from das.publications.detailed.estimation.published import (
+    Estimates,
+    Wholes,
+    bundles,
+    estimates,
+    hosts,
+    sums,
+    wholes,
+)
 from das.publications.detailed.files.measurements import SUMMARY, EstimateFile, EstimateRows, place
 from das.publications.detailed.model.tables import AdaptiveTable
 from das.publications.detailed.release import OpenedGroups

@@ -27,7 +27,7 @@ from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
 from das.publications.dhc import release_files
-from das.publications.dhc.error_page import dhc_errors_html, summaries
+from das.publications.dhc.page import dhc_errors_html, summaries
 from das.publications.dhc.publishing import cost, link_run, publish
 from das.publications.dhc.release import OpenedDhc, open_dhc
 from das.publications.dhc.spec import HOUSEHOLDS, PERSONS, UNITS, DhcSpec

@@ -16,7 +16,7 @@ NaN, infinity or 0). A unit without any answer is not measured and has no row; `
 the folder of the measurements then says so.
 
 *Other measurements* of the same persons, those of the DHC, are kept next to the files' own
-(:mod:`das.publications.published.files.pooling`).
+(:mod:`das.publications.published.files.dhc`).
 
 *Constraints.* The bounds of the dwelling groups at the lowest level, and totals. The totals are
 those of the lowest level whose totals are all known, of each unit or of each place in several parts
@@ -55,9 +55,9 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import kind_with
 from das.publications.published.files.codes import ROOT, tabulation, whole_levels
+from das.publications.published.files.dhc import read_persons, write_margins
 from das.publications.published.files.listing import AGAIN, PublishedLevel, first, folders, scan
 from das.publications.published.files.outside import NOTHING, Outside
-from das.publications.published.files.pooling import read_persons, write_margins
 from das.publications.published.files.rules import constraints_of
 from das.publications.published.files.sums import MeasuredTotals
 from das.publications.published.files.tree import LevelMeasured, measurements, noted, spine_of

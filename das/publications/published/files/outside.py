@@ -110,7 +110,7 @@ def _table(path: Path) -> pa.Table:
 class Outside(Frozen):
     """``totals`` of states; ``fields``: geographic codes of some blocks, ``(blocks,)``, as
     :class:`das.model.records.Blocks` has them; ``names`` of places by field; ``dhc``: files of the
-    DHC's persons (:mod:`das.publications.published.files.pooling`)."""
+    DHC's persons (:mod:`das.publications.published.files.dhc`)."""
 
     totals: OutsideTotals = field(default_factory=OutsideTotals)
     fields: Mapping[str, Codes] = field(default_factory=dict)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from das.tools.protection.attack.prior import AttackedTables, costs, dealt
-from das.tools.protection.attack.program import solved
 from das.tools.protection.attack.propagation import (
     Propagated,
     ReducedProgram,
@@ -31,7 +30,7 @@ from das.tools.protection.attack.propagation import (
     variability,
 )
 from das.tools.protection.attack.result import AttackOptions, AttackStatus
-from das.tools.protection.attack.unit import UnitGuess
+from das.tools.protection.attack.unit import UnitGuess, solved
 from das.tools.protection.published import UNBOUNDED, WITHHELD
 
 Ints = NDArray[np.int64]

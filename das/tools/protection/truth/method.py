@@ -17,6 +17,7 @@ from das.errors import SpecError
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.spine import Spine
+from das.plugins import Plugins
 from das.tools.protection.published import LevelLines, ProtectedTables, TableSet
 from das.tools.protection.study_records import StudyRecords
 
@@ -118,3 +119,25 @@ def own_method(spelled: str, folder: Path, where: str) -> type[ProtectionMethod]
             remedy="name a class below das.tools.protection.truth.method.ProtectionMethod",
         )
     return kind
+
+
+# The methods by the names that a study gives them. A table of a study becomes a method by
+# :func:`das.spec.settings.built`; a file has a method of your own (:mod:`das.tools.protection.truth.method`).
+
+#: The methods' classes by their names, in the order of pages.
+METHODS: Plugins[type[ProtectionMethod]] = Plugins(
+    "das.protection_methods",
+    "protection method",
+    ProtectionMethod,
+    (
+        "none",
+        "swapping",
+        "permutation-swapping",
+        "cell-key",
+        "rounding",
+        "coarsening",
+        "suppression",
+        "topdown",
+    ),
+    classes=True,
+)

@@ -43,7 +43,7 @@ from das.tools.protection.study.spec import (
     study_of,
 )
 from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.truth import registry
+from das.tools.protection.truth import method as protection_method
 from das.tools.protection.truth.method import Guarantee, ProtectionMethod, exact_lines, own_method
 from das.tools.protection.uses import AREAS, TableUse, UsesAtLevels
 
@@ -53,16 +53,18 @@ class StudyMethods(Mapping[str, type[ProtectionMethod]]):
     ``file.py:Class``."""
 
     def __contains__(self, name: object) -> bool:
-        return OWN_METHOD in str(name) or name in registry.METHODS
+        return OWN_METHOD in str(name) or name in protection_method.METHODS
 
     def __getitem__(self, name: str) -> type[ProtectionMethod]:
-        return own_method(name, Path(), "") if OWN_METHOD in name else registry.METHODS[name]
+        return (
+            own_method(name, Path(), "") if OWN_METHOD in name else protection_method.METHODS[name]
+        )
 
     def __iter__(self) -> Iterator[str]:
-        return iter(registry.METHODS)
+        return iter(protection_method.METHODS)
 
     def __len__(self) -> int:
-        return len(registry.METHODS)
+        return len(protection_method.METHODS)
 
 
 METHODS = StudyMethods()
