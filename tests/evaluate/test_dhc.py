@@ -21,7 +21,7 @@ from das.model.error_rows import FigureRow, ImpossibleRow
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine
-from das.publications.dhc.model import figures as official
+from das.publications.dhc.files import official
 from das.publications.dhc.model import strategy
 from das.publications.dhc.model.figures import FIGURES, GROUPS
 from das.publications.dhc.model.households import DHCH, TENVACGQ

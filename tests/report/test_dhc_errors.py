@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from das.model.error_rows import ErrorRow, FigureRow, ImpossibleRow
-from das.publications.dhc.model import figures
+from das.publications.dhc.files import official
 from das.publications.dhc.model.figures import FIGURES, GROUPS, MEDIANS, of_group
 from das.publications.dhc.page import against_official, dhc_errors_html, summaries
 from das.report.facts import Facts
@@ -24,7 +24,7 @@ def rows(
     """Errors as many times as large as the Bureau's, where it has any."""
     for f in FIGURES:
         for level in levels:
-            known = figures.ERRORS.get((f.name, level))
+            known = official.ERRORS.get((f.name, level))
             for j, (label, _) in enumerate(f.tabulation.columns):
                 row = FigureRow(level, f.name, label, 7, 0.125, 0.5, -0.25, 3.5)
                 if known:
@@ -38,7 +38,7 @@ def rows(
                         times * rmse,
                         1.75,
                         3.5,
-                        figures.UNITS[level],
+                        official.UNITS[level],
                         mae,
                         rmse,
                     )
@@ -85,7 +85,7 @@ def test_in_short() -> None:
     assert all(s.ratio == pytest.approx(1.5) and s.beyond == 0 and s.n == 7 for s in found.values())
     lines = sum(
         mae > 0
-        for (_, level), each in figures.ERRORS.items()
+        for (_, level), each in official.ERRORS.items()
         if level == "Tract"
         for mae, _ in each
     )

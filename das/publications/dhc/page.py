@@ -37,7 +37,8 @@ from das.publications.dhc.figures import (
     looked_up,
     share,
 )
-from das.publications.dhc.model.figures import FIGURES, IMPOSSIBLE, SCHEMAS, UNITS
+from das.publications.dhc.files.official import IMPOSSIBLE, UNITS
+from das.publications.dhc.model.figures import FIGURES, SCHEMAS
 from das.publications.dhc.model.households import (
     DHCH,
     HHTYPE,

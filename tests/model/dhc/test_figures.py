@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from das import tables
-from das.publications.dhc.model import figures
+from das.publications.dhc.files import official
 from das.publications.dhc.model.figures import FIGURES
 
 LEVELS = {"040": "State", "050": "County", "140": "Tract"}
@@ -120,14 +120,14 @@ def workbook(shared_data: Path) -> list[Line]:
 def test_the_numbers_are_those_of_the_workbook(workbook: list[Line]) -> None:
     found: dict[tuple[str, str], list[Line]] = {}
     for line in workbook:
-        assert line.n == figures.UNITS[line.level]
+        assert line.n == official.UNITS[line.level]
         found.setdefault((line.figure, line.level), []).append(line)
     # the Bureau lists Hispanic householders of four couples, then others
     for key in [k for k in found if k[0] == "couples_by_origin"]:
         found[key] = [found[key][i] for i in (0, 4, 1, 5, 2, 6, 3, 7)]
     assert {
         key: tuple((x.mae, x.rmse) for x in lines) for key, lines in found.items()
-    } == figures.ERRORS
+    } == official.ERRORS
     assert sum(map(len, found.values())) == 446
 
 
@@ -196,7 +196,7 @@ def test_results_that_cannot_be_are_those_of_the_workbook(shared_data: Path) -> 
                     tuple(int(float(x)) if x else None for x in numbers)
                 )
     mine: dict[str, list[tuple[int | None, ...]]] = {}
-    for (condition, _), counts in figures.IMPOSSIBLE.items():
+    for (condition, _), counts in official.IMPOSSIBLE.items():
         mine.setdefault(condition.partition("(")[2].partition(")")[0], []).append(counts)
     assert mine.pop("2") == [(None, None, 73057, 17), (None, None, 73057, 30855)]
     assert mine == theirs

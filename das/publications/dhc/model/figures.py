@@ -4,17 +4,14 @@ order.
 A figure is a tabulation of one schema, so its errors are those of a published table
 (:mod:`das.truth.evaluation`). Names, lines and their order are those of the Bureau's Detailed
 Summary Metrics of 2023-04-03. They are tables 1 to 5 and 7 to 15 of *Full DHC Use Cases*; 15, 16
-and 18 of *Updated BAP*; and 1 and 5.a of *Updated Use Cases*. What the Bureau measured itself is at
-the end.
-"""
+and 18 of *Updated BAP*; and 1 and 5.a of *Updated Use Cases*. What the Bureau measured itself is in
+:mod:`das.publications.dhc.files.official`."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import product
-from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation, Where
@@ -259,43 +256,3 @@ FIGURES = (
     ),
     _figure("persons", "group_quarters", "Population in group quarters by type", _quarters()),
 )
-
-
-# What the Bureau measured of its own demonstration run of 2023-04-03: production settings, on the
-# records of 2010, the nation.
-#
-# Source: Detailed Summary Metrics of that date; numbers as rounded there.
-# The figures above say of what they are. N, MAE and RMSE are over all geographies of a
-# level.
-
-#: States with the District of Columbia, counties, tracts.
-UNITS: Mapping[str, int] = {"State": 51, "County": 3143, "Tract": 73057}
-
-
-def _official(name: str) -> Iterator[dict[str, str]]:
-    """The lines of a file of the Bureau's figures, which is next to this module."""
-    with (Path(__file__).parent / name).open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
-
-
-def _pair(text: str) -> tuple[float, float]:
-    mae, _, rmse = text.partition("/")
-    return float(mae), float(rmse)
-
-
-#: MAE and RMSE of each column, by figure and level.
-ERRORS: Mapping[tuple[str, str], tuple[tuple[float, float], ...]] = {
-    (row["figure"], row["level"]): tuple(_pair(text) for text in row["mae/rmse"].split())
-    for row in _official("official_errors.csv")
-}
-#: How many units are in the universe of a condition, and how many of these meet it: in the truth,
-#: then as published. ``None`` where the workbook does not say.
-OfficialCounts = tuple[int | None, int | None, int | None, int | None]
-_COUNTS = ("true_n", "true_meets", "published_n", "published_meets")
-#: Results that cannot be, or hardly: by condition, as ``impossible.csv`` calls it, and level.
-IMPOSSIBLE: Mapping[tuple[str, str], OfficialCounts] = {
-    (row["condition"], row["level"]): cast(
-        OfficialCounts, tuple(int(row[name]) if row[name] else None for name in _COUNTS)
-    )
-    for row in _official("official_impossible.csv")
-}

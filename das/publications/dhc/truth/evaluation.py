@@ -19,7 +19,7 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurements
 from das.model.plan import Plan
 from das.model.schema import Schema
-from das.publications.dhc.model import figures as official
+from das.publications.dhc.files import official
 from das.publications.dhc.model.figures import FIGURES, SCHEMAS
 from das.tables import table
 from das.truth.evaluation import Published, Whole, tally_queries, tally_tables
