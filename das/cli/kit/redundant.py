@@ -48,7 +48,7 @@ def as_data(all_: RedundantMeasurements) -> list[dict[str, Any]]:
 
 def lines(all_: RedundantMeasurements, config: Path) -> list[str]:
     """For each universe a line on what buys nothing anywhere, with what can be done about it in
-    ``config``, and one for each level and query that buys nothing in some units. Of classes that
+    ``config``. For each level and query that buys nothing in some units, another. Of classes that
     there may be, only units without only children count."""
     groups: dict[tuple[str, str, str], list[tuple[MeasuredRecords, RedundantMeasurement]]] = {}
     for u, i in all_:
