@@ -191,7 +191,7 @@ def _nation(figures: Figures, spec: RunSpec) -> None:
         figures(f"least, nation, {says}: time", perf_counter() - began, "seconds", at_most=most)
 
 
-def _spare(figures: Figures, spec: RunSpec, ground: plan_ground.Ground) -> RunSpec:
+def _spare(figures: Figures, spec: RunSpec, ground: plan_ground.TreeKnowledge) -> RunSpec:
     """Production with the State total's share spent anew."""
     path = ROOT / "configs" / "targets" / "policy.toml"
     written = read_targets(path.read_text(encoding="utf-8"), where=str(path))

@@ -20,7 +20,7 @@ from das.release.opened import open_release
 from das.spec import RunSpec, parse
 from das.tools.planning import ground as plan_ground
 from das.tools.planning import optimizing
-from das.tools.planning.ground import Ground
+from das.tools.planning.ground import TreeKnowledge
 from das.tools.planning.optimizing import Optimum, optimum
 from tests.worlds import Worlds
 
@@ -53,7 +53,7 @@ def spec(*keys: str) -> RunSpec:
     return das.load_spec("configs/pl94-2010.toml", keys)
 
 
-def over_data(worlds: Worlds, *keys: str) -> tuple[RunSpec, Ground]:
+def over_data(worlds: Worlds, *keys: str) -> tuple[RunSpec, TreeKnowledge]:
     found = spec(*keys)
     return found, plan_ground.of_data(found, "persons", [worlds.data("three thousand")], Silent())
 

@@ -22,7 +22,7 @@ from das.tools.protection.published import (
     LineMatrix,
     ProtectedTables,
 )
-from das.tools.protection.recoding import told_apart
+from das.tools.protection.recoding import coarsest_schema
 from das.tools.protection.study import files
 from das.tools.protection.truth import reconstructing
 from das.tools.protection.truth.reconstructing import AttackSource, attack_folder
@@ -105,7 +105,7 @@ def test_every_column_of_every_table_is_there() -> None:
 
 
 def test_levels_that_no_table_tells_apart_are_one() -> None:
-    coarse, cell = told_apart(census_tables.table_set(("Block",)))
+    coarse, cell = coarsest_schema(census_tables.table_set(("Block",)))
     assert coarse.schema.shape == SCHEMA.shape
     few = published_columns({"Block": [f"P012{i:04d}" for i in range(1, 50)]})
     assert few is not None

@@ -40,7 +40,7 @@ from das.tools.link.people import (
     published_totals,
 )
 from das.tools.link.population import tracts
-from das.tools.link.relationships import LEAST, made, steered
+from das.tools.link.relationships import LEAST, make_moves, steered
 from tests import dhc_small
 from tests import linked_worlds as worlds
 
@@ -122,7 +122,7 @@ def test_moves_of_each_kind_lower_the_distance(tract: LinkedTract, kind: str) ->
     )
     found = local_moves.HouseholdMoves(**{**vars(found), "cost": np.zeros(len(found.cost))})
     wanted, before = held(tract) - tract.over[1:, :CELLS], tract.distance
-    many = made(tract, found)
+    many = make_moves(tract, found)
     assert many
     assert tract.distance <= before - LEAST * many
     assert np.allclose(held(tract) - wanted, tract.over[1:, :CELLS])

@@ -16,7 +16,7 @@ from das.publications.detailed.model.iterations import ACROSS, REGIONS, GroupLev
 from das.publications.detailed.model.records import GroupRecords
 from das.publications.detailed.model.tables import SEX_BY_AGE, Parameters
 from das.publications.detailed.truth import groups
-from das.publications.detailed.truth.groups import GroupTruth, People, SummedGroups, added_up
+from das.publications.detailed.truth.groups import GroupCounter, GroupTruth, SummedGroups, added_up
 from tests.detailed import worlds
 
 PERSONS, HOUSEHOLDS = worlds.persons(), worlds.households()
@@ -88,8 +88,8 @@ def records(crowd: list[Person]) -> GroupRecords:
     )
 
 
-def people(crowd: list[Person], parameters: Parameters = PERSONS) -> People:
-    return People(Confidential(records(crowd)), WHERE, parameters)
+def people(crowd: list[Person], parameters: Parameters = PERSONS) -> GroupCounter:
+    return GroupCounter(Confidential(records(crowd)), WHERE, parameters)
 
 
 def everywhere(at: GroupLevel) -> np.ndarray:
@@ -310,7 +310,7 @@ def test_households_have_two_tables() -> None:
         np.zeros(3, dtype=np.int16),
         {"t3": np.array([4, 0, 1], dtype=np.int8), "t4": np.array([3, 3, 0], dtype=np.int8)},
     )
-    truth = People(Confidential(given), WHERE, HOUSEHOLDS).at(at, everywhere(at))
+    truth = GroupCounter(Confidential(given), WHERE, HOUSEHOLDS).at(at, everywhere(at))
     iterations = truth.iterations
     assert truth.table("t3", 5, np.array([0, iterations])).tolist() == [
         [1, 0, 0, 0, 1],
@@ -319,6 +319,6 @@ def test_households_have_two_tables() -> None:
     assert truth.table("t4", 4, np.array([iterations, 0])).tolist() == [[1, 0, 0, 0], [0, 0, 0, 2]]
     other = replace(given, cells={**given.cells, "t4": np.array([3, 2, 0], dtype=np.int8)})
     assert (
-        People(Confidential(other), WHERE, HOUSEHOLDS).at(at, everywhere(at)).digest()
+        GroupCounter(Confidential(other), WHERE, HOUSEHOLDS).at(at, everywhere(at)).digest()
         != truth.digest()
     )

@@ -78,7 +78,7 @@ class SdhcData(Files):
     ``[sdhc]``; in the mode ``"phsafe"`` its thresholds do, too."""
 
 
-class SdhcMost(Part):
+class TruncationLimits(Part):
     """``[sdhc.most]``: persons of one address that are counted, in the mode ``"tight"``."""
 
     persons: int = Field(default=18, gt=0, strict=True)
@@ -126,7 +126,7 @@ class SdhcPart(Part):
     """In a release: SHA-256 of that release's privacy statement."""
     delta: DeltaNumber = DEFAULT_DELTA
     """The privacy statement gives epsilon at this delta."""
-    most: SdhcMost = SdhcMost()
+    most: TruncationLimits = TruncationLimits()
     """How many persons of one address are counted, in the mode ``"tight"``."""
     areas: SdhcAreas = SdhcAreas()
     """Areas below the state."""

@@ -217,14 +217,14 @@ _TRIES = {"tenures": 6, "joined": 4, "exchanged": 4, "swapped": 6, "headed": 6}
 def steered(tract: LinkedTract, rng: np.random.Generator, sweeps: int) -> None:
     """Lower the distance of a tract."""
     for _ in range(sweeps):
-        many = made(tract, local_moves.relabelled(tract))
+        many = make_moves(tract, local_moves.relabelled(tract))
         for name, tries in _TRIES.items():
-            many += made(tract, getattr(local_moves, name)(tract, rng, tries))
+            many += make_moves(tract, getattr(local_moves, name)(tract, rng, tries))
         if many <= len(tract.head) / _FEW:
             break
 
 
-def made(tract: LinkedTract, moves: HouseholdMoves) -> int:
+def make_moves(tract: LinkedTract, moves: HouseholdMoves) -> int:
     """Make the moves that gain, the best first; returns how many. A household changes once."""
     good = local_moves.best(tract, moves, tract.prices(), LEAST)
     index, now, then = _cells(tract, good)

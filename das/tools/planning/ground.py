@@ -44,7 +44,7 @@ MOST_UNITS = 10**10
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class TreeKnowledge:
     """What is known of the tree. ``model`` makes one of some estimands; ``predicted``, where there
     is an earlier release, one that says what published counts will be like. ``says`` it,
     ``made_from`` names what it was made from, and ``note`` says what the figures are."""
@@ -60,7 +60,7 @@ class Ground:
     note: str = FULL_INFORMATION
 
 
-def of_units(spec: RunSpec, planned: Planned, units: Sequence[int]) -> Ground:
+def of_units(spec: RunSpec, planned: Planned, units: Sequence[int]) -> TreeKnowledge:
     """A tree known only by its numbers of units. Raises :class:`UserError`."""
     levels = spec.geography.levels
     where = "--units"
@@ -91,7 +91,7 @@ def of_units(spec: RunSpec, planned: Planned, units: Sequence[int]) -> Ground:
             )
         return Homogeneous.for_schema(planned.schema, levels, units, measurements, estimands, known)
 
-    return Ground(
+    return TreeKnowledge(
         "numbers",
         f"units of equal size, people in households: {text}",
         (f"numbers of units ({text})",),
@@ -108,7 +108,7 @@ def of_data(
     paths: Sequence[Path],
     progress: Progress,
     lists: Sequence[Path] = (),
-) -> Ground:
+) -> TreeKnowledge:
     """The real tree of an input, and what is published exactly of its structures: which blocks have
     a housing unit and which types of facilities. The readers take facilities to be where somebody
     lives in them, so of an input without its persons these are not there; nothing else of the
@@ -130,7 +130,7 @@ def of_data(
 
 def of_release(
     spec: RunSpec, universe: str, release: OpenedRelease, lists: Sequence[Path] = ()
-) -> Ground:
+) -> TreeKnowledge:
     """The tree and structures of a release, and the cells that its units were published with;
     ``lists`` of blocks are areas of it, by their file names."""
     if spec.geography.levels != release.spine.levels:
@@ -186,7 +186,7 @@ def _of_tree(
     bounds: Mapping[str, LevelBounds],
     areas: Mapping[str, Areas],
     made: tuple[str, ...],
-) -> Ground:
+) -> TreeKnowledge:
     """``planned`` as the configuration has it, of no tree: its plan has the measurements of every
     level."""
     measurements = Choices.over(_pairs(planned.plan), tree, _each(planned.plan))
@@ -200,7 +200,7 @@ def _of_tree(
             planned.schema, tree, bounds, measurements, estimands, areas, _room()
         )
 
-    return Ground("tree", says, made, measurements, areas, None, model)
+    return TreeKnowledge("tree", says, made, measurements, areas, None, model)
 
 
 def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:

@@ -39,7 +39,7 @@ from das.tables import Table
 from das.tools.planning import ground as plan_ground
 from das.tools.planning import optimizing
 from das.tools.planning.epsilon_guards import guarded_losses
-from das.tools.planning.ground import Ground, SampledPass, SampledUnit, UnitsAlone
+from das.tools.planning.ground import SampledPass, SampledUnit, TreeKnowledge, UnitsAlone
 from das.tools.planning.optimizing import LossRow, Optimum, TargetRow
 from das.tools.planning.target_file import (
     new_measurements,
@@ -129,7 +129,7 @@ def show(optimum: Optimum, spec: Specification, universe: str, records: str, as_
 
 def _ground(
     spec: RunSpec, universe: str, asked: OptimiseOptions, lists: Sequence[Path], shown: Progress
-) -> Ground:
+) -> TreeKnowledge:
     if asked.units is not None:
         try:
             units = [int(n.strip().replace("_", "")) for n in asked.units.split(",")]
@@ -450,7 +450,7 @@ def holding(target_set: TargetSet, universe: DhcUniverse) -> TargetSet:
     return replace(target_set, hold=tuple(dict.fromkeys((*target_set.hold, *others))))
 
 
-def of_sample(universe: DhcUniverse, opened: OpenedDhc, levels: Sequence[str]) -> Ground:
+def of_sample(universe: DhcUniverse, opened: OpenedDhc, levels: Sequence[str]) -> TreeKnowledge:
     """Units of the ``levels``, as a release published them. Raises :class:`UserError` if it has
     not these levels."""
     if odd := [lv for lv in levels if lv not in opened.spine.levels]:
@@ -484,7 +484,7 @@ def of_sample(universe: DhcUniverse, opened: OpenedDhc, levels: Sequence[str]) -
         f"the release {opened.spec.run.name!r} of the DHC (specification"
         f" {opened.spec.digest[:16]}): a sample of {some}"
     )
-    return Ground("tree", says, (made,), measurements, {}, None, model, note=NOTE)
+    return TreeKnowledge("tree", says, (made,), measurements, {}, None, model, note=NOTE)
 
 
 def at_levels(optimum: Optimum, levels: Sequence[str]) -> Optimum:

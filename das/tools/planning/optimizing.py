@@ -29,7 +29,7 @@ from das.model.plan import Plan
 from das.model.spelling import near
 from das.release.replicate_source import PlannedUniverse
 from das.tools.planning.epsilon_guards import GuardedLoss, PairLimits, lowered, scaled_down
-from das.tools.planning.ground import Ground
+from das.tools.planning.ground import TreeKnowledge
 
 Array = NDArray[np.float64]
 #: How close to the best a search comes, and how many steps it takes at most: in closed form, over a
@@ -82,7 +82,7 @@ class Optimum:
     ``over``: the relative amount by which the worst standard deviation exceeds its limit."""
 
     target_set: TargetSet
-    ground: Ground
+    ground: TreeKnowledge
     now: Plan
     plan: Plan
     rows: tuple[TargetRow, ...]
@@ -123,7 +123,7 @@ class Optimum:
 def optimum(
     universe: PlannedUniverse,
     target_set: TargetSet,
-    ground: Ground,
+    ground: TreeKnowledge,
     rho: Fraction | None = None,
     progress: Progress = SILENT,
     losses: Sequence[GuardedLoss] = (),
@@ -151,7 +151,7 @@ def optimum(
     limits = [*(loss.limit(pairs) for loss in losses), *_of_pairs(pairs_cost, pairs)]
     problem = target_set.problem(model, now, now * float(total / plan.cost), limits)
     gap, steps = GAPS[ground.kind]
-    found = optimise(problem, gap, steps, _Telling(progress, model))
+    found = optimise(problem, gap, steps, _SearchProgress(progress, model))
     chosen = _chosen(universe, problem, found, costs, total, gap)
     kept = {pair: costs[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
     made = repriced(plan, lowered(scaled_down(pairs_cost, chosen, kept), kept, losses, plan))
@@ -175,7 +175,7 @@ def _of_pairs(limits: PairLimits, pairs: Sequence[LevelQuery]) -> Iterator[LossL
         yield LossLimit("guard.epsilon.pairs", row, float(most))
 
 
-class _Telling:
+class _SearchProgress:
     """A stage for each power of ten of the gap, and for each gradient a unit of its work."""
 
     def __init__(self, progress: Progress, model: Model) -> None:
@@ -193,7 +193,7 @@ class _Telling:
 
 def _check_detailed(universe: PlannedUniverse, measurements: Choices) -> None:
     for level in measurements.lowest:
-        if not any(at == level for at, _ in _telling(universe, measurements)):
+        if not any(at == level for at, _ in _detailed_pairs(universe, measurements)):
             raise UserError(
                 "no query tells every cell apart",
                 where=f"budget.queries.{level}",
@@ -201,7 +201,7 @@ def _check_detailed(universe: PlannedUniverse, measurements: Choices) -> None:
             )
 
 
-def _telling(universe: PlannedUniverse, measurements: Choices) -> list[LevelQuery]:
+def _detailed_pairs(universe: PlannedUniverse, measurements: Choices) -> list[LevelQuery]:
     """What tells every cell of the lowest units apart, of all levels that these are measured at."""
     return [
         (level, q)
@@ -215,7 +215,7 @@ def _precisions(costs: Mapping[LevelQuery, Fraction], measurements: Choices) -> 
     return np.array([float(costs.get(pair, Fraction(0))) for pair in measurements.pairs])
 
 
-def _with_areas(target: AccuracyTarget, ground: Ground) -> AccuracyTarget:
+def _with_areas(target: AccuracyTarget, ground: TreeKnowledge) -> AccuracyTarget:
     """The target with the numbers of the areas that it names."""
     estimand = target.estimand
     if not estimand.areas:
@@ -316,7 +316,7 @@ def _never_dropped(
     """What tells every cell of the lowest units apart; and of each level the largest draw, so that
     it has one.
     """
-    out = _telling(universe, measurements)
+    out = _detailed_pairs(universe, measurements)
     for level in measurements.levels:
         here = [pair for pair in measurements.pairs if pair[0] == level]
         if not any(pair in kept for pair in here):
@@ -326,7 +326,7 @@ def _never_dropped(
 
 def _rows(
     target_set: TargetSet,
-    ground: Ground,
+    ground: TreeKnowledge,
     problem: Problem,
     allocation: CertifiedAllocation,
     before: Array,
@@ -355,7 +355,7 @@ def _rows(
 
 def _described(
     target_set: TargetSet,
-    ground: Ground,
+    ground: TreeKnowledge,
     problem: Problem,
     allocation: CertifiedAllocation,
     now: Plan,

@@ -30,7 +30,7 @@ from das.publications.dhc.model.person_tables import (
 from das.publications.dhc.model.persons import DHCP, HISPANIC, P12, RACE7, SEX, spans, years
 from das.tables import Table, published, table
 from das.tools.protection.published import TableSet
-from das.tools.protection.recoding import told_apart
+from das.tools.protection.recoding import coarsest_schema
 
 # The tables of the published attack on the 2010 census: 34 tables of Summary File 1, by block and
 # by tract.
@@ -318,7 +318,7 @@ def published_columns(
             for t, n in tables.items()
         )
         order[level] = tuple(n[i] for n in tables.values() for i in sorted(n))
-    coarse, cell = told_apart(TableSet("published", schema, made))
+    coarse, cell = coarsest_schema(TableSet("published", schema, made))
     return PublishedColumns(coarse, order, schema, tuple(cell.tolist()))
 
 

@@ -69,7 +69,7 @@ def _index(wanted: Attribute, source: Schema) -> tuple[int, NDArray[np.int64]]:
 # would ever be certain, for want of a table that says it.
 
 
-def told_apart(tables: TableSet) -> tuple[TableSet, NDArray[np.int64]]:
+def coarsest_schema(tables: TableSet) -> tuple[TableSet, NDArray[np.int64]]:
     """The same tables over the coarser schema, and its cell of each cell of the schema now. The
     new schema has no structural zeros: a cell is possible where one of its cells was."""
     schema, every = tables.schema, [t for each in tables.tables.values() for t in each]

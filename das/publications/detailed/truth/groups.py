@@ -29,7 +29,7 @@ _TOGETHER = 1 << 20
 _WIDEST, _DENSE = 64, 1 << 23
 
 
-class People:
+class GroupCounter:
     """Records, and the groups of each combination of codes. Nearly all people report one of a few
     hundred thousand combinations."""
 

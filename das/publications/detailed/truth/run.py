@@ -51,7 +51,13 @@ from das.publications.detailed.truth.folders import (
     read_people,
     write_people,
 )
-from das.publications.detailed.truth.groups import GroupCounts, Ints, People, SummedGroups, added_up
+from das.publications.detailed.truth.groups import (
+    GroupCounter,
+    GroupCounts,
+    Ints,
+    SummedGroups,
+    added_up,
+)
 from das.release.seal import seal
 from das.truth.bookkeeping import BudgetBook, StagePlan
 from das.truth.run_noise import noise_for
@@ -281,7 +287,7 @@ def task(given: Task) -> Answer:
     directory = RunDirectory(given.run)
     opened, subtree = _opened(directory), given.subtrees[0]
     state, spec = opened.regions.states[subtree - 1], opened.spec
-    crowd = People(_records(opened, directory, state), opened.regions, spec.parameters)
+    crowd = GroupCounter(_records(opened, directory, state), opened.regions, spec.parameters)
     parts, sums = list[MeasuredPart](), dict[str, Any]()
     for plan in spec.plans:
         some = opened.regions.of_state(plan.at.region, state)
@@ -298,7 +304,9 @@ def task(given: Task) -> Answer:
     return {"parts": [asdict(p) for p in parts]} | task_store.digests_made(directory.root, written)
 
 
-def _counts(crowd: People, plan: LevelPlan, some: NDArray[np.int32], here: slice) -> GroupCounts:
+def _counts(
+    crowd: GroupCounter, plan: LevelPlan, some: NDArray[np.int32], here: slice
+) -> GroupCounts:
     return crowd.at(plan.at, some[here])
 
 
