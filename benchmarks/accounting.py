@@ -23,7 +23,7 @@ from das.accounting.sources import relations as named_relations
 from das.accounting.worst import WorstLoss
 from das.files import packaged
 from das.model.plan import Plan
-from das.release.accounts import SourceReader
+from das.release.privacy_sources import SourceReader
 from das.spec import parse
 from tests.accounting.oracle_convolution import Convolution
 from tests.oracles import as_mpf

@@ -44,7 +44,7 @@ from das import tables
 from das.errors import InputError, ReleaseError, UserError
 from das.files.release import tables as published_tables
 from das.model.budget import Neighbours
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.mechanisms import Mechanism
 from das.model.query import Query
@@ -357,7 +357,7 @@ PARTS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 @dataclass(frozen=True, repr=False)
-class Score(Closed):
+class Score(NoRepr):
     """``agreement``: sum over units and cells of min(true, guessed), over persons. ``expected``:
     what the intruder expected of it. ``precision``: the part that is right of the surest 1%, 5%,
     ... of his guesses.
@@ -416,7 +416,7 @@ def score(truth: Histogram, guess: GuessedRecords, parts: Sequence[float] = PART
 
 
 @dataclass(frozen=True, repr=False)
-class AttackReport(Closed):
+class AttackReport(NoRepr):
     """An attack on one run. ``variance`` is that of the noise as the intruder knows it.
 
     ``allowed`` is the most success with a record that the guarantee allows, if success without it

@@ -38,7 +38,7 @@ from das.engine.choice import EngineChoice
 from das.errors import DasError, UserError
 from das.files.run.ledger import Entries, LedgerFile, folder_digest
 from das.files.run.run_directory import RunDirectory, file_digest
-from das.files.run.staged import opened as opened_engine
+from das.files.run.stage_tasks import opened as opened_engine
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
@@ -55,10 +55,10 @@ from das.publications.dhc.truth import measuring
 from das.publications.dhc.truth.measuring import MeasuringDhc, measure_and_estimate
 from das.publications.dhc.truth.preparation import PreparedDhc
 from das.stages import Stages
-from das.truth import beginning, by_subtree, prepared
-from das.truth.beginning import ResumeState
+from das.truth import by_subtree, prepared, run_setup
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
+from das.truth.run_setup import ResumeState
 from tests import dhc_small
 from tests.detailed import runs
 from tests.detailed.runs import configured
@@ -348,7 +348,7 @@ class Redistricting:
         return prepare(self.spec, [self.worlds.data("one thousand")], Stages(), Silent())
 
     def begin(self, out: Path) -> None:
-        beginning.begin(self.spec, self.prepared, RunDirectory(out))
+        run_setup.begin(self.spec, self.prepared, RunDirectory(out))
 
     def measure(self, out: Path, accept_spent: bool) -> None:
         directory = RunDirectory(out)
@@ -387,7 +387,7 @@ class Cut:
     def begin(self, out: Path) -> None:
         with _set(prepared, "LARGEST", self.largest):
             made = prepare(self.spec, [self.worlds.data("one thousand")], Stages(), Silent())
-            beginning.begin(self.spec, made, RunDirectory(out))
+            run_setup.begin(self.spec, made, RunDirectory(out))
 
     def measure(self, out: Path, accept_spent: bool) -> None:
         prepared.LARGEST = self.largest  # in a process of its own

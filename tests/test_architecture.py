@@ -1,6 +1,6 @@
 """The design's rules about which part can import which, checked on the source files themselves.
 
-The privacy argument depends on one of them: what runs after measurement (``das.release.post``)
+The privacy argument depends on one of them: what runs after measurement (``das.release.post_processing``)
 cannot reach the truth."""
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def reach(start: str, *, packages: bool) -> set[str]:
 def test_the_sources_are_found() -> None:
     assert {
         "das",
-        "das.release.post",
+        "das.release.post_processing",
         "das.model.confidential",
         "das.files.measurements.nmf",
     } <= set(sources())
@@ -469,7 +469,8 @@ def test_an_import_through_the_wall_is_found(monkeypatch: pytest.MonkeyPatch) ->
     try:
         assert truths("das.release.page") == {"das.truth.measure"}
         assert beyond(
-            reach("das.release.post", packages=False) | reach("das.release.page", packages=False)
+            reach("das.release.post_processing", packages=False)
+            | reach("das.release.page", packages=False)
         )
     finally:
         known.cache_clear()
@@ -542,7 +543,7 @@ def test_the_readers_are_found() -> None:
     "module",
     [
         "das.release.opened",
-        "das.release.post",
+        "das.release.post_processing",
         "das.release.page",
         "das.release.by_subtree",
         "das.release.estimating",
@@ -553,7 +554,7 @@ def test_the_readers_are_found() -> None:
         "das.publications.detailed.release",
         "das.publications.detailed.tables",
         "das.engine.enclosed",
-        "das.estimate.asking",
+        "das.estimate.estimator_process",
         "das.publications.dhc.release",
         "das.publications.dhc.publishing",
         "das.publications.dhc.release_files",
@@ -590,9 +591,11 @@ def test_packages_bring_in_no_more_than_a_type() -> None:
     """Loading a module loads its packages. That of ``das.files`` names the type of what readers
     return, and through it ``Confidential``; no module of post-processing imports either, so none
     has a name for them."""
-    extra = reach("das.release.post", packages=True) - reach("das.release.post", packages=False)
+    extra = reach("das.release.post_processing", packages=True) - reach(
+        "das.release.post_processing", packages=False
+    )
     assert beyond(extra) <= RECORDS
-    for package in packages_of("das.release.post") + [
+    for package in packages_of("das.release.post_processing") + [
         m for m in extra if sources()[m].name == "__init__.py"
     ]:
         assert not beyond(imports_when_loaded(package)) - {"das.model.records"}, package
@@ -606,7 +609,7 @@ def test_post_processing_imports_by_name_only() -> None:
     ``das``. What is loaded by entry points is in the tests below."""
     for module in {"das.release.estimating", *reach("das.release.estimating", packages=False)} - {
         "das.plugins"
-    }:  # das.release.post among them
+    }:  # das.release.post_processing among them
         assert "das.files" not in imports(module), (
             f"{module} imports a name from das.files that is no module"
         )
@@ -659,7 +662,7 @@ def test_the_parts_of_plugins_that_see_the_truth_are_loaded_by_few() -> None:
 def test_what_is_loaded_with_post_processing() -> None:
     """The same, asked of a running interpreter."""
     script = (
-        "import sys, das.release.page, das.release.post;"
+        "import sys, das.release.page, das.release.post_processing;"
         " print(*sorted(m for m in sys.modules if m.split('.')[0] == 'das'))"
     )
     done = subprocess.run(
@@ -671,7 +674,7 @@ def test_what_is_loaded_with_post_processing() -> None:
         check=True,
     )
     loaded = set(done.stdout.split())
-    assert "das.release.post" in loaded
+    assert "das.release.post_processing" in loaded
     assert beyond(loaded) <= RECORDS
 
 
@@ -957,8 +960,8 @@ LONG_FUNCTIONS = frozenset(
         "das/runs/pipeline.py:run",
         "das/api/reading.py:read_estimates",
         "das/api/reading.py:read_nmf",
-        "das/release/post.py:estimate",
-        "das/release/post.py:publish",
+        "das/release/post_processing.py:estimate",
+        "das/release/post_processing.py:publish",
         "das/release/verify/measured.py:_check_line",
         "das/publications/dhc/page.py:dhc_html",
         "das/publications/counts/report.py:html",

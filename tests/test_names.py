@@ -58,6 +58,16 @@ NAMES = {
     *("Margin", "Modes", "Opened", "Pooled", "Recorded", "Redrawn", "Refined", "Replicated"),
     *("Revealing", "Revivals", "Running", "Said", "Seat", "Seen", "Summed", "Swept", "Theta"),
     *("Tied", "Wanted", "Ways", "Wish"),
+    *(
+        "Closed",
+        "ClosedRows",
+        "Look",
+        "OnlyDescendants",
+        "SdhcMost",
+        "Shown",
+        "concluded",
+        "gone_on",
+    ),
     *("assumed", "begun", "bought", "common_nodes", "found", "found_on", "held", "look", "modes"),
     *("revealed", "said", "sieve", "spreads", "theta", "told", "told_to", "together", "within"),
 }

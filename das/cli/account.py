@@ -42,7 +42,7 @@ from das.cli.kit.options import (
     set_option,
     warn,
 )
-from das.cli.kit.shown import account_tables, promises_of
+from das.cli.kit.terminal_tables import account_tables, promises_of
 from das.engine.display import Live
 from das.errors import DasError, UserError
 from das.files import packaged
@@ -51,7 +51,7 @@ from das.files.run.run_directory import release_of
 from das.model.budget import PlannedMeasurement
 from das.model.not_private import PLANNED, WARNING, WITHOUT, Private, marked
 from das.release import verify as verification
-from das.release.accounts import GivenSources, SourceReader
+from das.release.privacy_sources import GivenSources, SourceReader
 from das.release.publications import publication, publication_of
 from das.release.seal import Wording
 from das.report.privacy import bound

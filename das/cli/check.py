@@ -16,7 +16,7 @@ from das.accounting.statement import promises
 from das.cli.kit import redundant
 from das.cli.kit.console import CommandAnswer, answering, console
 from das.cli.kit.options import PATH, config_argument, load_any, say_notes, warn
-from das.cli.kit.shown import class_of, plan_table, say_input
+from das.cli.kit.terminal_tables import class_of, plan_table, say_input
 from das.errors import UserError
 from das.files.run.run_directory import read_text, release_of
 from das.model.not_private import PLANNED, marked

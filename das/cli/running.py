@@ -207,7 +207,7 @@ def _print_outcome(
         click.echo(f"{name:9} {says}")
     print_cost(outcome, private=spec.run.private)
     if show_errors:
-        from das.cli.kit.shown import print_errors  # slow to load
+        from das.cli.kit.terminal_tables import print_errors  # slow to load
 
         print_errors(outcome)
 

@@ -47,7 +47,7 @@ WhichUnits = Callable[[str], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
-class OnlyDescendants:
+class OnlyChildren:
     """Units of a level, each the top of a chain, and the ``descendant`` of each, at the lower
     ``level``: its only descendant there that may hold somebody. Both increase; the descendants are
     in one batch, which ``source`` reads at once."""
@@ -57,7 +57,7 @@ class OnlyDescendants:
     descendant: Ints
     source: MeasurementSource
 
-    def of_units(self, start: int, stop: int) -> OnlyDescendants:
+    def of_units(self, start: int, stop: int) -> OnlyChildren:
         """The measurements of the units ``start:stop``."""
         here = slice(*np.searchsorted(self.unit, [start, stop]).tolist())
         return replace(self, unit=self.unit[here], descendant=self.descendant[here])
@@ -67,7 +67,7 @@ class OnlyDescendants:
         """The level and the slice of units that the descendants are in."""
         return self.level, int(self.descendant[0]), int(self.descendant[-1]) + 1
 
-    def part(self) -> OnlyDescendants:
+    def part(self) -> OnlyChildren:
         return replace(self, source=self.source.part(*self.extent))
 
 
@@ -161,7 +161,7 @@ class PooledSource:
 
     source: MeasurementSource
     schema: Schema
-    descendants: Mapping[str, tuple[OnlyDescendants, ...]]
+    descendants: Mapping[str, tuple[OnlyChildren, ...]]
 
     @staticmethod
     def over_chains(
@@ -178,11 +178,11 @@ class PooledSource:
         none. ``measured`` says of each level which units are, ``(units,)``: of others nothing is
         read. An upper tree is given the ``handed_up`` of its lowest units; of a subtree, only
         chains with their tops ``under`` the level of the upper tree are told."""
-        found: dict[str, tuple[OnlyDescendants, ...]] = {}
+        found: dict[str, tuple[OnlyChildren, ...]] = {}
         only = _only_children(spine, bounds)
         for depth in range(0 if under is None else spine.index(under) + 1, len(spine)):
             level, tops = spine.levels[depth], _tops(spine, only, depth)
-            here: list[OnlyDescendants] = []
+            here: list[OnlyChildren] = []
             for below, unit, descendant in _descendants(spine, only, depth, tops):
                 keep = slice(None) if measured is None else measured(below)[descendant]
                 here += _batches(source, spine, schema, below, unit[keep], descendant[keep])
@@ -233,7 +233,7 @@ class PooledSource:
         )
         return PooledSource(own, self.schema, {level: here}) if here else own
 
-    def _of_units(self, level: str, start: int, stop: int) -> Iterator[OnlyDescendants]:
+    def _of_units(self, level: str, start: int, stop: int) -> Iterator[OnlyChildren]:
         some = (h.of_units(start, stop) for h in self.descendants.get(level, ()))
         return (h for h in some if len(h.unit))
 
@@ -287,17 +287,17 @@ def _last(spine: Spine, only: Sequence[Ints], depth: int, unit: Ints) -> tuple[I
 
 def _handed(
     handed_up: DescendantMeasurements, unit: Ints, descendant: Ints
-) -> Iterator[OnlyDescendants]:
+) -> Iterator[OnlyChildren]:
     """What is handed to some units of an upper tree whose lowest descendants are these."""
     for level, owner in handed_up.unit.items():
         at = np.searchsorted(owner, descendant)
         there = at < len(owner)
         there[there] = owner[at[there]] == descendant[there]
         if there.any():
-            yield OnlyDescendants(level, unit[there], at[there], handed_up.source)
+            yield OnlyChildren(level, unit[there], at[there], handed_up.source)
 
 
-def _one_by_one(descendants: Sequence[OnlyDescendants], level: str, query: str) -> Measurement:
+def _one_by_one(descendants: Sequence[OnlyChildren], level: str, query: str) -> Measurement:
     """What some descendants of one level were asked, numbered from 0."""
     values, variance = [], []
     for h in descendants:
@@ -323,7 +323,7 @@ def _batches(
     level: str,
     unit: Ints,
     descendant: Ints,
-) -> Iterator[OnlyDescendants]:
+) -> Iterator[OnlyChildren]:
     """The descendants of each batch of their level, as that is written and read."""
     if not (queries := source.queries(level)) or not len(unit):
         return
@@ -333,7 +333,7 @@ def _batches(
     for units, descendants in zip(
         np.split(unit, first[1:]), np.split(descendant, first[1:]), strict=True
     ):
-        yield OnlyDescendants(level, units, descendants, source)
+        yield OnlyChildren(level, units, descendants, source)
 
 
 # Uses sparse measurements below a unit together with the unit's own.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.error_rows import Comparison, ErrorRow, PairedRow, SummaryRow, SweepRow
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.student import student
 
 # The standard error of a mean error within one run.
@@ -46,7 +46,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, repr=False)
-class ClusteredInterval(Closed):
+class ClusteredInterval(NoRepr):
     """A standard error, its clusters, and the interval at 95 %."""
 
     error: float
@@ -56,7 +56,7 @@ class ClusteredInterval(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class ClusterSums(Closed):
+class ClusterSums(NoRepr):
     """Sums over clusters with an error :math:`S` (``total``) and a number of errors :math:`n`
     (``size``), of those that have any: exact, of any magnitude."""
 
@@ -250,7 +250,7 @@ def _spread(values: Sequence[float]) -> tuple[float, float | None, float | None]
 
 
 @dataclass(frozen=True, repr=False)
-class Headline(Closed):
+class Headline(NoRepr):
     """Mean absolute error of the total at one level; ``nmf`` is ``None`` where it was not
     measured.
     """

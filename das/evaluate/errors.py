@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from das.evaluate.comparison import FAMILIES, ClusterSums
 from das.model.error_rows import CLASSES, ErrorRow
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.mechanisms import Mechanism
 
 # Exact distributions of integer errors, added up batch by batch.
@@ -30,7 +30,7 @@ WIDE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Spread(Closed):
+class Spread(NoRepr):
     """``count[i]`` errors of signed ``value[i]``; values increasing, counts > 0."""
 
     value: NDArray[np.int64]
@@ -185,7 +185,7 @@ _QUANTILES = tuple(Fraction(p, 100) for p in (50, 90, 95, 99))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Errors(Closed):
+class Errors(NoRepr):
     """What a row needs, by class of the true count.
 
     It has the distribution of errors in ``classes``. It has ``(classes,)`` sums of :math:`|e|/t`,

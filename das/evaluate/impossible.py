@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from das.evaluate.errors import grouped
 from das.model.error_rows import ImpossibleRow
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.universe import Universe
 
@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LowestCounts(Closed):
+class LowestCounts(NoRepr):
     """What is counted of each lowest unit, ``(units,)``: all persons, those of 18 and over, those
     in households; occupied housing units and all of them. ``None`` where the run does not say."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 
 #: Classes of the true count: their names, and the first count of each.
 CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
@@ -17,7 +17,7 @@ FIRST = (0, 1, 10, 100, 1000, 10000)
 
 
 @dataclass(frozen=True, repr=False)
-class ErrorRow(Closed):
+class ErrorRow(NoRepr):
     """Errors of one query at one level over one class of true counts: a line of ``errors.csv``.
 
     ``source`` is ``nmf``, ``postprocessed`` or ``estimates``; ``bin`` is ``all`` or a class of the
@@ -61,7 +61,7 @@ class ErrorRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class CoverageRow(Closed):
+class CoverageRow(NoRepr):
     """How often the intervals of a table at one level hold the truth: a line of ``intervals.csv``.
     ``by`` says whether ``size`` is a class of the ``published`` count or of the ``true`` one; of
     ``n`` counts the ``coverage``, and the mean ``width`` of the interval."""
@@ -76,7 +76,7 @@ class CoverageRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class TableRow(Closed):
+class TableRow(NoRepr):
     """Errors of one column of a published table over the geographies of one kind: a line of
     ``tables.csv``.
 
@@ -102,7 +102,7 @@ class TableRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class ImpossibleRow(Closed):
+class ImpossibleRow(NoRepr):
     """How many units of the lowest level meet a condition that they should not: a line of
     ``impossible.csv``.
 
@@ -118,7 +118,7 @@ class ImpossibleRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class FigureRow(Closed):
+class FigureRow(NoRepr):
     """Errors of one line of a figure of the DHC over the ``n`` units of a level: a line of
     ``figures.csv``.
 
@@ -140,7 +140,7 @@ class FigureRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Closed):
+class Comparison(NoRepr):
     """Noisy measurements compared with published counts, for one query, level and class of the true
     count.
 
@@ -164,7 +164,7 @@ class Comparison(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class TwoErrorsRow(Closed):
+class TwoErrorsRow(NoRepr):
     """Errors of two estimates, a and b, of one query at one level, over ``n`` (unit, answer) pairs.
 
     ``difference`` is the MAE of b less that of a, with its interval at 95 % over clusters of
@@ -201,7 +201,7 @@ class DifferenceRow:
 
 
 @dataclass(frozen=True, repr=False)
-class SweepRow(Closed):
+class SweepRow(NoRepr):
     """One line of a sweep: budget (rho or epsilon), method and number of the run, and a row of its
     errors.
     """
@@ -213,7 +213,7 @@ class SweepRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class SummaryRow(Closed):
+class SummaryRow(NoRepr):
     """One line of the summary of a sweep: means over its repeats, with intervals at 95 % where
     there are several.
 
@@ -242,7 +242,7 @@ class SummaryRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class PairedRow(Closed):
+class PairedRow(NoRepr):
     """One line of ``paired.csv``: published counts of two methods from the same noise, over the
     repeats of a sweep.
 

@@ -106,7 +106,7 @@ def _same(a: Any, b: Any) -> bool:
 T = TypeVar("T")
 
 
-class Closed:
+class NoRepr:
     """Prints as its name alone. A dataclass that is one is declared with ``repr=False``."""
 
     __slots__ = ()
@@ -115,10 +115,10 @@ class Closed:
         return f"<{type(self).__name__}: confidential>"
 
 
-class ClosedRows(list[T]):
+class NoReprRows(list[T]):
     """A list that prints as its length alone.
 
-    >>> ClosedRows([1.5, 2.5])
+    >>> NoReprRows([1.5, 2.5])
     <2 rows: confidential>
     """
 

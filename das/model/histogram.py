@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.query import Query
 from das.model.spine import Spine
 
@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Histogram(Closed, Frozen):
+class Histogram(NoRepr, Frozen):
     """Counts of one level: compressed rows of int64 counts > 0, read-only.
 
     Unit ``u`` has cells ``cell[indptr[u]:indptr[u+1]]``, increasing, with counts ``count[...]``.
@@ -180,7 +180,7 @@ class Histogram(Closed, Frozen):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SparseAnswers(Closed, Frozen):
+class SparseAnswers(NoRepr, Frozen):
     """A sparse array ``(units, answers)`` in C order: the indices ``at`` (increasing) of its
     nonzero elements, and their values ``count``."""
 

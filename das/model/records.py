@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.confidential import Confidential
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.names import Codes, Names, encoded
 from das.model.schema import Schema
 from das.model.source import Source
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Blocks(Closed, Frozen):
+class Blocks(NoRepr, Frozen):
     """The places of the lowest level, with what is public about them.
 
     ``fields`` maps a geographic field (``State``, ``County``, ..., ``Block``) to the code of each
@@ -51,7 +51,7 @@ class Blocks(Closed, Frozen):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Records(Closed, Frozen):
+class Records(NoRepr, Frozen):
     """Records counted: ``count[i]`` records of cell ``cell[i]`` of ``schema`` live in block
     ``block[i]``.
 
@@ -77,7 +77,7 @@ class Records(Closed, Frozen):
 
 
 @dataclass(frozen=True, repr=False)
-class Extract(Closed, Frozen):
+class Extract(NoRepr, Frozen):
     """What a reader returns: public blocks, confidential persons and what else of records the input
     has, by universe.
 

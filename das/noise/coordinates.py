@@ -69,7 +69,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.noise.entropy import CipherBlocks, Entropy
 from das.noise.samplers import Sampler
 
@@ -79,7 +79,7 @@ _AT_ONCE = 1 << 15  # blocks and bits stay in cache
 _LANES = 8
 
 
-class CoordinateNoise(Closed):
+class CoordinateNoise(NoRepr):
     """Noise with one distribution at the coordinates ``0..size-1`` of one stream.
 
     Units of several classes share a stream, and each class has its own distribution. Read a

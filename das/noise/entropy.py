@@ -84,7 +84,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from das.errors import PrivacyError
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 
 # Labels of chunks of noise. No two chunks have the same label, and a chunk's key is made from it
 # (:mod:`das.noise.entropy` has the proof).
@@ -153,7 +153,7 @@ _KEY_BYTES = 32
 _MARK_BYTES = 16  # long enough that two draws do not share a mark by chance
 
 
-class CipherBlocks(Closed):
+class CipherBlocks(NoRepr):
     """16 bytes for each pair of integers below 2^64: the pair, little-endian, encrypted by AES-256
     under a key that serves nothing else. A pair gives the same bytes at every request."""
 

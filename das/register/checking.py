@@ -20,7 +20,7 @@ from das.register.entering import RegisterOptions, check_counted, check_latest, 
 from das.register.file import Head, RegisterLink
 from das.register.publication_cost import PublicationCost
 from das.release import verify
-from das.release.accounts import GivenSources, SourceReader
+from das.release.privacy_sources import GivenSources, SourceReader
 from das.release.publications import publication, publication_of
 from das.spec import load
 

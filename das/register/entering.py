@@ -67,7 +67,7 @@ from das.register import file as register
 from das.register.book import DrawNames, Entry, Register
 from das.register.file import Head, RegisterFile, RegisterLink
 from das.register.publication_cost import PublicationCost
-from das.release.accounts import SourceReader
+from das.release.privacy_sources import SourceReader
 from das.release.publications import publication
 from das.spec.parts import Run
 from das.spec.specification import Specification

@@ -38,7 +38,7 @@ from typing import Any
 from das.errors import DasError, RegisterError, ReleaseError, UserError
 from das.files import atomic
 from das.files.release import statement
-from das.files.release.plain import refuse_special
+from das.files.release.own_bytes import refuse_special
 from das.files.run.run_directory import RunDirectory, read_json, refuse_inside_release
 from das.register.book import FORMAT, Opening, Register
 

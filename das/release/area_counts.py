@@ -2,7 +2,7 @@
 replicates where the release has any (:mod:`das.release.own_replicates`), and as all measurements
 say, with standard errors and intervals.
 
-Like ``das.release.post``, nothing here can see the truth.
+Like ``das.release.post_processing``, nothing here can see the truth.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from das.replicates.area_functions import FUNCTIONS, ReplicatedValues
 
 # What is counted of areas: statistics by what a person types.
 #
-# Like ``das.release.post``, nothing here can see the truth.
+# Like ``das.release.post_processing``, nothing here can see the truth.
 
 #: Of the redistricting tables, what a page shows unasked: the voting-age population, by Hispanic
 #: origin and race.

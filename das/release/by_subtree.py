@@ -12,7 +12,7 @@ down to the lowest level, and writes its published files. The upper tree's count
 tree are their sums. Only a correction of the size bias needs a step in between (``look``), because its numbers are
 estimated from all subtrees.
 
-No more is in memory than a subtree and the upper tree. Like :mod:`das.release.post`, nothing here
+No more is in memory than a subtree and the upper tree. Like :mod:`das.release.post_processing`, nothing here
 can see the truth."""
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from das.model.solution import Certificates
 from das.model.spine import places
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease, open_part
-from das.release.post import on_published, structures, write_estimates
+from das.release.post_processing import on_published, structures, write_estimates
 from das.release.prior_document import Messages, WorkFiles, stored_correction, subtrees_of
 from das.release.table_noise import ResidualSums, merged, residual_sums
 

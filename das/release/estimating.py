@@ -1,7 +1,7 @@
 """Everything after measurement, as one piece of work: for a run that continues, or for a release
 that somebody published.
 
-Like ``das.release.post``, nothing here can see the truth.
+Like ``das.release.post_processing``, nothing here can see the truth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from das.engine.tasks import Engine
 from das.files import atomic
 from das.files.release import statement
 from das.files.run.ledger import LedgerFile
-from das.files.run.staged import perform
+from das.files.run.stage_tasks import perform
 from das.model.histogram import Histogram
 from das.model.not_private import marked
 from das.model.post_processing import BiasCorrection
@@ -29,11 +29,11 @@ from das.model.spine import Spine
 from das.release import dictionary, prior_document
 from das.release import page as release_report
 from das.release.opened import OpenedRelease, open_part, open_release, open_upper_tree
-from das.release.post import estimate, publish
+from das.release.post_processing import estimate, publish
 from das.release.prior_document import WorkFiles, stage_tasks
 from das.release.seal import seal
 from das.release.table_noise import ResidualSums, misfits, residual_sums
-from das.report.answers import Shown
+from das.report.answers import LookUp
 from das.spec import Spec
 from das.stages import Stages
 
@@ -48,7 +48,7 @@ class PublishedEstimates:
 
     published: Mapping[str, Mapping[str, Histogram]]
     certificates: Mapping[str, Mapping[str, Certificates]]
-    shown: Shown | None
+    shown: LookUp | None
 
 
 def post_processed(root: Path, workers: int) -> tuple[PublishedEstimates, Stages]:

@@ -7,7 +7,7 @@ For each part, the counts of the release and of all replicates are read, turned 
 summed from the lowest level up. The sums of a part at the level of the cut are kept; the levels
 above add these up. So memory grows with a part times the number of replicates, not with the tree.
 By the Bureau's rule every row is the same as without a cut. The rule whose intervals hold by true
-value is made of the cells of each part by itself. Like ``das.release.post``, nothing here can see
+value is made of the cells of each part by itself. Like ``das.release.post_processing``, nothing here can see
 the truth."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from das.replicates.by_truth import ShownCounts, factors, rule_of
 from das.tables import Table
 
 # Counts of one table, of the release and of its replicates, and the intervals that follow from
-# them. Like ``das.release.post``, nothing here can see the truth.
+# them. Like ``das.release.post_processing``, nothing here can see the truth.
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -5,7 +5,7 @@ At the levels of ``estimates/`` (full information) from the measurements of all 
 the sums that are there; otherwise from the unit's own measurements
 (:mod:`das.estimate.margins_of_error`). What is certain, by invariants, structures and impossible
 combinations (:mod:`das.model.constraint`), is its own interval; no interval reaches below zero,
-nor above a known total. Like ``das.release.post``, nothing here can see the truth."""
+nor above a known total. Like ``das.release.post_processing``, nothing here can see the truth."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The release is measured and estimated again as before: by its plan, over the measured tree, within
 its invariants and bounds. Invariants and bounds are public, so they also limit the intervals. The
 page of the release is sealed and stays unchanged; the page here is the same look-up with one more
-column. Like ``das.release.post``, nothing here can see the truth.
+column. Like ``das.release.post_processing``, nothing here can see the truth.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from das.model.universe import Planned, Universe
 from das.release import interval_writing, page
 from das.release.interval_writing import ReplicatedCounts
 from das.release.opened import OpenedRelease
-from das.release.post import estimate, on_published
+from das.release.post_processing import estimate, on_published
 from das.release.replicate_source import ENOUGH, PAGE, IntervalOptions, PublicNoise, ReleaseSource
 from das.replicates import ReplicateErrors, ReplicateInterval, interval
 from das.report import answers
-from das.report.answers import Answers, Shown
+from das.report.answers import Answers, LookUp
 from das.report.template import render
 from das.tables import Table
 
@@ -135,10 +135,10 @@ class OwnReplicates(ReleaseSource):
 
 def with_intervals(
     source: OwnReplicates,
-    shown: Shown,
+    shown: LookUp,
     held: Mapping[str, Sequence[CountsByLevel]],
     asked: IntervalOptions,
-) -> Shown:
+) -> LookUp:
     """What a page shows, with the interval of every published answer; ``held`` are the counts of
     the release and of its replicates, by universe."""
     spine, universes = source.spine, source.opened.after.universes

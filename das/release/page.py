@@ -1,7 +1,7 @@
 """``release/report.html``, from the files of a release and the counts that were published from
 them.
 
-Like ``das.release.post``, nothing here can see the truth; ``das estimate --from`` writes the same
+Like ``das.release.post_processing``, nothing here can see the truth; ``das estimate --from`` writes the same
 page again."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from das.accounting.document import Stated
 from das.files import atomic
-from das.files.release import plain
+from das.files.release import own_bytes
 from das.files.release import statement as privacy_statement
 from das.model.areas import Areas
 from das.model.histogram import Histogram
@@ -21,7 +21,7 @@ from das.model.universe import Universe
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease
 from das.release.table_noise import achieved_precision
-from das.report.answers import Answers, PublishedUniverse, Shown, across, gather, read
+from das.report.answers import Answers, LookUp, PublishedUniverse, across, gather, read
 from das.report.facts import ListedMeasurement, facts
 from das.report.release_page import release_html
 from das.report.template import PublicFrame, place_of
@@ -41,7 +41,7 @@ FILES = {
 }
 
 
-def shown(release: OpenedRelease, published: Mapping[str, Mapping[str, Histogram]]) -> Shown:
+def shown(release: OpenedRelease, published: Mapping[str, Mapping[str, Histogram]]) -> LookUp:
     """What the pages show of a release; ``published`` are its counts by universe and level."""
     universes = [_published(release, u, published[u.name]) for u in release.after.universes]
     return gather(release.spine, universes, areas=release.areas())
@@ -90,7 +90,7 @@ def _published(
 
 def write(
     release: OpenedRelease,
-    what: Shown,
+    what: LookUp,
     out: Path,
     worse: Sequence[Any] = (),
     correction: BiasCorrection | None = None,
@@ -131,8 +131,8 @@ def _frame(release: OpenedRelease, out: Path) -> PublicFrame:
         f"{what}, {census}" if census else what,
         after.name,
         __version__,
-        plain.tables(out, named, release.spine.levels),
-        plain.listed(out, FILES),
+        own_bytes.tables(out, named, release.spine.levels),
+        own_bytes.listed(out, FILES),
     )
 
 

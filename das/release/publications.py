@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 #
 # Those that were drawn whole are read as files of any publisher are
 # (:mod:`das.files.measurements.frame`); of others it is :mod:`das.publications.dhc.public` and
-# :mod:`das.publications.detailed.public`. Like ``das.release.post``, nothing here can see the truth.
+# :mod:`das.publications.detailed.public`. Like ``das.release.post_processing``, nothing here can see the truth.
 
 #: A column by its name, as long as the others.
 RowColumns = dict[str, Any]
@@ -291,7 +291,7 @@ def require(half: PublicHalf, feature: str, where: object) -> None:
 
 # Everything after measurement, from the files of a release alone, by its publication.
 #
-# Like ``das.release.post``, nothing here can see the truth.
+# Like ``das.release.post_processing``, nothing here can see the truth.
 
 
 def estimate_again(

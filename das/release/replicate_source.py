@@ -8,7 +8,7 @@ replicates that another publisher made (:mod:`das.publications.published.replica
 release are made from what it published (:class:`ReleaseSource`), with public noise from outside
 (:class:`PublicNoise`). So reading replicates needs no noise.
 
-Like ``das.release.post``, nothing here can see the truth.
+Like ``das.release.post_processing``, nothing here can see the truth.
 """
 
 from __future__ import annotations

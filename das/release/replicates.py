@@ -8,7 +8,7 @@ who makes them gets the same ones. :mod:`das.replicates.by_truth` says what they
 
 A replicate is a function of the release, the seed and its number: the files are the same for any
 number of workers. Finished replicates are kept, so an interrupted run continues where it stopped.
-Like ``das.release.post``, nothing here can see the truth."""
+Like ``das.release.post_processing``, nothing here can see the truth."""
 
 from __future__ import annotations
 

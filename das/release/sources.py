@@ -1,4 +1,4 @@
-"""Which source of replicates a release is. Like ``das.release.post``, nothing here can see the
+"""Which source of replicates a release is. Like ``das.release.post_processing``, nothing here can see the
 truth.
 """
 

@@ -165,7 +165,7 @@ class Answers:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class LookUp:
     """The total of every level, and at the levels ``whole`` the other queries of the look-up.
     Published answers of the ``areas`` off the spine are included; their kind is their level."""
 
@@ -190,7 +190,7 @@ def gather(
     universes: Sequence[PublishedUniverse],
     room: int = ROOM,
     areas: Sequence[Areas] = (),
-) -> Shown:
+) -> LookUp:
     """From the root down, the richest choice of queries that there is still room for.
 
     All queries with at most 64 answers; else those with at most 10; else the totals. A level whose
@@ -221,7 +221,7 @@ def gather(
         kinds.append(a)
         sums = {w.name: a.histogram(w.published[spine.levels[-1]]) for w in universes}
         found += [across(w, q, a.kind, sums[w.name].answer(q), spine.levels[-1]) for w, q in chosen]
-    return Shown(spine, tuple(found), tuple(whole), tuple(kinds))
+    return LookUp(spine, tuple(found), tuple(whole), tuple(kinds))
 
 
 def _queries(universe: PublishedUniverse, level: str, most: int) -> Iterator[Query]:
@@ -336,7 +336,7 @@ LOOKUP_ROOM = 425_000
 
 
 def data(
-    shown: Shown, true: Mapping[AnswerKey, Ints] | None = None, coverage: float | None = None
+    shown: LookUp, true: Mapping[AnswerKey, Ints] | None = None, coverage: float | None = None
 ) -> str:
     """JSON for a ``<script>`` element.
 
@@ -356,7 +356,9 @@ def data(
     return _json({"levels": levels, "areas": areas} | replicated)
 
 
-def brief(shown: Shown, example: tuple[str, int], room: int = LOOKUP_ROOM) -> tuple[str, list[str]]:
+def brief(
+    shown: LookUp, example: tuple[str, int], room: int = LOOKUP_ROOM
+) -> tuple[str, list[str]]:
     """JSON for a page that has ``room`` for this many characters, and the levels that it leaves
     out.
 

@@ -17,7 +17,7 @@ from das.report.panel import (
     LINE,
     RULE,
     Axis,
-    Look,
+    MarkStyle,
     Panel,
     Words,
     boxes,
@@ -50,7 +50,7 @@ class Chart:
         self.below: float | None = None
         self._marks: list[tuple[int, bool, Callable[[Panel], str]]] = []
         self._words: list[Words] = []
-        self._legend: list[tuple[str, Look, bool]] = []
+        self._legend: list[tuple[str, MarkStyle, bool]] = []
 
     # --- what is drawn
 
@@ -58,7 +58,7 @@ class Chart:
         self,
         xs: Sequence[float],
         ys: Sequence[float],
-        look: Look,
+        look: MarkStyle,
         label: str = "",
         *,
         z: int = 2,
@@ -74,7 +74,7 @@ class Chart:
     def bars(
         self,
         rows: Sequence[tuple[float, float, float, float]],
-        look: Look,
+        look: MarkStyle,
         label: str = "",
         *,
         z: int = 1,
@@ -110,7 +110,7 @@ class Chart:
 
     def errors(
         self, xs: Sequence[float], ys: Sequence[float], low: Sequence[float],
-        high: Sequence[float], look: Look, *, cap: float = 3.0, across: bool = False,
+        high: Sequence[float], look: MarkStyle, *, cap: float = 3.0, across: bool = False,
     ) -> None:  # fmt: skip
         """Lines from ``low`` to ``high`` at each point, upwards or ``across``, with their ends."""
         rows = [tuple(map(float, row)) for row in zip(xs, ys, low, high, strict=True)]
@@ -183,7 +183,7 @@ class Chart:
     def has_data(self) -> bool:
         return bool(self._marks)
 
-    def _named(self, label: str, look: Look, *, box: bool = False) -> None:
+    def _named(self, label: str, look: MarkStyle, *, box: bool = False) -> None:
         if label:
             self._legend.append((label, look, box))
 
@@ -238,7 +238,7 @@ class Chart:
 
     # --- the legend, in columns below the axes
 
-    def _legend_rows(self) -> list[list[tuple[str, Look, bool]]]:
+    def _legend_rows(self) -> list[list[tuple[str, MarkStyle, bool]]]:
         """By column."""
         if not self.columns or not self._legend:
             return []

@@ -16,7 +16,7 @@ from das.model.not_private import Private
 from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.report.chart import Chart
-from das.report.panel import Look, Tick, Words, classes, short
+from das.report.panel import MarkStyle, Tick, Words, classes, short
 
 #: Methods of the privacy statement, and how the pages call them.
 METHODS = {"pld": "exact, upper end", "tight": "from ρ, tight", "simple": "from ρ, simple"}
@@ -221,7 +221,7 @@ def epsilon_by_delta(methods: Mapping[str, Sequence[tuple[float, float]]]) -> st
     chart = Chart(6.4, 3.6)
     for (label, at), (colour, _, line) in zip(methods.items(), SERIES, strict=True):
         xs, ys = zip(*at, strict=True)
-        chart.plot(xs, ys, Look(colour, line, width=1.6), label)
+        chart.plot(xs, ys, MarkStyle(colour, line, width=1.6), label)
     chart.x.log, chart.x.label, chart.y.label, chart.y.low = True, "δ", "ε", 0.0
     chart.x.ticks = [(10.0**-k, f"1e-{k}") for k in (30, 25, 20, 15, 10, 5)]
     chart.finish("ε at each δ, for one record of each kind")
@@ -249,10 +249,10 @@ def _dumbbells(
     chart.x.log, chart.x.low, chart.x.high = True, low, high
     for y, key in enumerate(keys):
         ends = [v for s in ("nmf", "postprocessed") if (v := value.get((key, s)))]
-        chart.plot(ends, [y] * len(ends), Look(BETWEEN, "-", width=1.2), z=1)
+        chart.plot(ends, [y] * len(ends), MarkStyle(BETWEEN, "-", width=1.2), z=1)
     for source, look, label in (
-        ("nmf", Look(NOISY, mark="o", face="#fff"), "noisy measurements"),
-        ("postprocessed", Look(PUBLISHED, mark="s"), "published"),
+        ("nmf", MarkStyle(NOISY, mark="o", face="#fff"), "noisy measurements"),
+        ("postprocessed", MarkStyle(PUBLISHED, mark="s"), "published"),
     ):
         at = [(y, value[key, source]) for y, key in enumerate(keys) if (key, source) in value]
         if at:
@@ -292,7 +292,7 @@ def _bias(rows: list[ErrorRow], queries: Mapping[str, str], title: str, name: st
     for query, (colour, marker, line) in zip(queries, SERIES, strict=False):
         here = [r for r in rows if r.query == query and r.bin in occurring]
         here.sort(key=lambda r: occurring.index(r.bin))
-        x, look = [occurring.index(r.bin) for r in here], Look(colour, line, marker, size=5)
+        x, look = [occurring.index(r.bin) for r in here], MarkStyle(colour, line, marker, size=5)
         chart.plot(x, [r.bias for r in here], look, queries[query])
         known = [
             (occurring.index(r.bin), r.bias, r.bias_low, r.bias_high)
@@ -301,7 +301,7 @@ def _bias(rows: list[ErrorRow], queries: Mapping[str, str], title: str, name: st
         ]
         if known:
             at, middle, low, high = zip(*known, strict=True)
-            chart.errors(at, middle, low, high, Look(colour, width=1), cap=0)
+            chart.errors(at, middle, low, high, MarkStyle(colour, width=1), cap=0)
     shown = [
         v
         for r in rows

@@ -191,7 +191,7 @@ def short(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Look:
+class MarkStyle:
     """How a series is drawn: its color and the style of its marks, a line and a mark or neither."""
 
     colour: str
@@ -263,7 +263,7 @@ def stroked(path: str, colour: str, width: float, dash: str = "-") -> str:
     return f'<path fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes} d="{path}"/>'
 
 
-def marked(path: str, look: Look) -> str:
+def marked(path: str, look: MarkStyle) -> str:
     face = look.colour if look.face is None else look.face
     edge = f'stroke="{look.colour}" stroke-width="{look.edge:g}"'
     return f'<path fill="{face}" {edge} d="{path}"/>'
@@ -304,7 +304,7 @@ _CORNERS: dict[str, list[tuple[float, float]]] = {
 }
 
 
-def key(x: float, y: float, look: Look, *, box: bool) -> str:
+def key(x: float, y: float, look: MarkStyle, *, box: bool) -> str:
     """What stands before a label of the legend."""
     if box:
         face = look.colour if look.face is None else look.face
@@ -382,7 +382,7 @@ def path_of(panel: Panel, xs: Sequence[float], ys: Sequence[float]) -> str:
     return "M" + "L".join(f"{pt(panel.x(x))} {pt(panel.y(y))}" for x, y in zip(xs, ys, strict=True))
 
 
-def series(panel: Panel, xs: Sequence[float], ys: Sequence[float], look: Look) -> str:
+def series(panel: Panel, xs: Sequence[float], ys: Sequence[float], look: MarkStyle) -> str:
     out = ""
     if look.line and len(xs) > 1:
         out += stroked(path_of(panel, xs, ys), look.colour, look.width, look.line)
@@ -393,7 +393,11 @@ def series(panel: Panel, xs: Sequence[float], ys: Sequence[float], look: Look) -
 
 
 def boxes(
-    panel: Panel, rows: Sequence[tuple[float, float, float, float]], look: Look, *, hatched: bool
+    panel: Panel,
+    rows: Sequence[tuple[float, float, float, float]],
+    look: MarkStyle,
+    *,
+    hatched: bool,
 ) -> str:
     parts = []
     for x0, x1, y0, y1 in rows:

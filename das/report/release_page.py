@@ -16,10 +16,10 @@ from das.model.names import level_words, text
 from das.model.post_processing import BiasCorrection
 from das.model.universe import kind_of
 from das.report import answers
-from das.report.answers import Answers, Shown
+from das.report.answers import Answers, LookUp
 from das.report.chart import Chart
 from das.report.facts import NOISY, PUBLISHED, SERIES, Facts, ListedMeasurement, height_of
-from das.report.panel import INK, RULE, Look, Words, decades, plain, short
+from das.report.panel import INK, RULE, MarkStyle, Words, decades, plain, short
 from das.report.template import PublicFrame, public_page
 
 # Figures of the public page: functions of published values alone.
@@ -62,7 +62,7 @@ def achieved_precision(measurements: Sequence[ListedMeasurement]) -> str:
 
 def _cell(chart: Chart, d: ListedMeasurement, x: int, y: int, length: float) -> None:
     """One draw, its bar a part ``length`` of the longest there is."""
-    look = Look(NOISY if d.nothing else PUBLISHED, width=0.6)
+    look = MarkStyle(NOISY if d.nothing else PUBLISHED, width=0.6)
     end = x + 0.72 * length
     chart.bars([(x, end, y - 0.35, y - 0.05)], look, hatched=d.nothing)
     if d.share >= _SAID:
@@ -93,7 +93,7 @@ def budget(measurements: Sequence[ListedMeasurement]) -> list[str]:
         ]
         chart = Chart(4.6, 0.9 + height_of(words, 0.13))
         rows = [(0.0, v, y - 0.325, y + 0.325) for y, v in enumerate(share)]
-        chart.bars(rows, Look(INK, face=PUBLISHED, width=0.6))
+        chart.bars(rows, MarkStyle(INK, face=PUBLISHED, width=0.6))
         for y, value in enumerate(share):
             chart.say(Words(f"{value:.3g}%", value, y, 4))
         chart.x.low, chart.x.high = 0.0, max(share) * 1.2
@@ -114,7 +114,9 @@ def scales(measurements: Sequence[ListedMeasurement]) -> str:
     for i, level in enumerate(levels):
         here = [d for d in measurements if d.level == level]
         colour, beside = SERIES[i % len(SERIES)][0], 0.12 * (i - (len(levels) - 1) / 2)
-        look = Look(colour, mark=_MARKS[i % len(_MARKS)], face="#fff" if i % 2 else colour, size=5)
+        look = MarkStyle(
+            colour, mark=_MARKS[i % len(_MARKS)], face="#fff" if i % 2 else colour, size=5
+        )
         chart.plot(
             [max(d.margin, 0.5) for d in here],
             [queries.index(d.query) + beside for d in here],
@@ -138,7 +140,7 @@ def _ordered(measurements: Sequence[ListedMeasurement]) -> list[ListedMeasuremen
     return sorted(measurements, key=lambda d: d.answers)
 
 
-def beside(shown: Shown) -> list[str]:
+def beside(shown: LookUp) -> list[str]:
     """Totals of persons: noisy minus published, unit by unit where they are few, and against size
     elsewhere.
     """
@@ -157,8 +159,8 @@ def _intervals(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) 
     published, noisy, margin = _sides(total, at)
     chart = Chart(4.6, 1.3 + 0.26 * len(at))
     y, off = range(len(at)), (noisy - published).tolist()
-    chart.plot([0.0] * len(at), y, Look(PUBLISHED, mark="s", size=9), "published")
-    look = Look(NOISY, mark="o", face="#fff", size=5, width=1.2)
+    chart.plot([0.0] * len(at), y, MarkStyle(PUBLISHED, mark="s", size=9), "published")
+    look = MarkStyle(NOISY, mark="o", face="#fff", size=5, width=1.2)
     low, high = (noisy - published - margin).tolist(), (noisy - published + margin).tolist()
     chart.errors(off, y, low, high, look, across=True)
     chart.plot(off, y, look, "noisy, with its 95% interval")
@@ -182,12 +184,12 @@ def _cloud(total: Answers, at: np.ndarray, name: str) -> str:
     chart.plot(
         published.tolist(),
         (noisy - published).tolist(),
-        Look(NOISY, mark="o", face="none", size=3.5, edge=0.7),
+        MarkStyle(NOISY, mark="o", face="none", size=3.5, edge=0.7),
         f"noisy − published ({len(chosen):,} of {len(at):,} units)",
     )
     for sign in (-1, 1):
         label = "95% margin of the noise" if sign > 0 else ""
-        chart.plot(published.tolist(), (sign * margin).tolist(), Look(PUBLISHED, "--"), label)
+        chart.plot(published.tolist(), (sign * margin).tolist(), MarkStyle(PUBLISHED, "--"), label)
     largest = int(published.max(initial=1))
     chart.x.threshold, chart.x.low, chart.x.high = 10.0, -1.0, largest * 1.3 + 1
     chart.x.ticks = list(plain([0, *(t for t in decades(3 * largest) if t > 1)]))
@@ -212,7 +214,7 @@ OUTSIDE = "\u2691 outside "
 
 
 def release_html(
-    shown: Shown,
+    shown: LookUp,
     facts: Facts,
     measurements: Mapping[str, Sequence[ListedMeasurement]],
     frame: PublicFrame,
@@ -261,18 +263,18 @@ def _measured(measurements: Mapping[str, Sequence[ListedMeasurement]]) -> dict[s
     }
 
 
-def _below(shown: Shown) -> str:
+def _below(shown: LookUp) -> str:
     """The first level of several units; the lowest where there is none."""
     levels = shown.spine.levels
     return next((lv for lv in levels if shown.spine.units(lv) > 1), levels[-1])
 
 
-def _largest(shown: Shown, level: str) -> int:
+def _largest(shown: LookUp, level: str) -> int:
     """The unit with the most persons; of several the first."""
     return int(shown.total(shown.universes[0], level).published[:, 0].argmax())
 
 
-def _bars(shown: Shown, level: str) -> dict[str, Any]:
+def _bars(shown: LookUp, level: str) -> dict[str, Any]:
     """The largest units of a level, with a bar as wide as each is large, in percent."""
     total = shown.total(shown.universes[0], level)
     counts = total.published[:, 0]

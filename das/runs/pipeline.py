@@ -19,7 +19,7 @@ from das.errors import RegisterError
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, refuse_lost
 from das.files.run.run_directory import RunDirectory, refuse_to_resume
-from das.files.run.staged import opened as opened_engine
+from das.files.run.stage_tasks import opened as opened_engine
 from das.files.run.store_sync import StoreSync
 from das.files.run.task_store import TaskStore
 from das.model.not_private import marked
@@ -29,7 +29,7 @@ from das.runs.makers import maker_of
 from das.runs.protocol import DerivedOutputs, Maker, MeasuringRecord, RunContext, RunInput
 from das.spec import RunSpec, Specification
 from das.stages import Stages
-from das.truth import beginning
+from das.truth import run_setup
 from das.truth.prepared import Prepared
 from das.version import __version__
 
@@ -114,10 +114,10 @@ def _made(
         private = bool(maker.spec.private)
         return Outcome(directory, was_finished=True, private=private, **maker.finished(directory))
     choice = maker.performed_by(choice, directory)
-    return gone_on(maker, directory, choice, stages, progress, sync, accept_spent)
+    return continue_run(maker, directory, choice, stages, progress, sync, accept_spent)
 
 
-def gone_on(
+def continue_run(
     maker: Maker,
     directory: RunDirectory,
     choice: EngineChoice,
@@ -134,10 +134,10 @@ def gone_on(
         sync.measured(LedgerFile(directory.ledger).entries.files())
         derived = maker.derive(work, measured)
         sync.released()
-        return concluded(maker, work, measured, derived)
+        return finish_run(maker, work, measured, derived)
 
 
-def concluded(
+def finish_run(
     maker: Maker, work: RunContext, measured: MeasuringRecord, derived: DerivedOutputs
 ) -> Outcome:
     """The end of a run: compare it with the truth, and write its manifest."""
@@ -163,7 +163,7 @@ def concluded(
 def run_prepared(spec: RunSpec, prepared: Prepared, out: Path, *, workers: int = 1) -> Outcome:
     """A run of counts whose input is already read, such as one of many on the same input."""
     directory = RunDirectory(out)
-    beginning.begin(spec, prepared, directory)
+    run_setup.begin(spec, prepared, directory)
     maker = maker_of(spec, RunInput())
     choice = maker.performed_by(EngineChoice(workers=workers), directory)
-    return gone_on(maker, directory, choice, Stages(), Silent())
+    return continue_run(maker, directory, choice, Stages(), Silent())

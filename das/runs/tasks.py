@@ -11,7 +11,7 @@ from das.engine.tasks import Answer, Work, answer_of, outcome
 from das.errors import UserError
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
-from das.files.run.staged import attempt
+from das.files.run.stage_tasks import attempt
 from das.files.run.task_store import TaskStore
 from das.release import by_subtree
 from das.spec import load

@@ -40,7 +40,7 @@ from das.register.entering import RegisterOptions
 from das.register.file import Head
 from das.report.chart import Chart
 from das.report.facts import PUBLISHED, height_of
-from das.report.panel import INK, Look, Words, short
+from das.report.panel import INK, MarkStyle, Words, short
 from das.report.template import render
 
 # The page of an office's register: what was spent, by publication and year, what is left, and
@@ -153,7 +153,7 @@ def _bars(facts: RegisterFacts) -> str:
     words = [short(w) for w in values]
     chart = Chart(4.6, 1.2 + height_of(words, 0.13))
     rows = [(0.0, float(v), y - 0.325, y + 0.325) for y, v in enumerate(values.values())]
-    chart.bars(rows, Look(INK, face=PUBLISHED, width=0.6))
+    chart.bars(rows, MarkStyle(INK, face=PUBLISHED, width=0.6))
     for y, value in enumerate(values.values()):
         chart.say(Words(f"{float(value):.4g}", float(value), y, 4))
     most = float(total)
@@ -172,10 +172,10 @@ def _curve(facts: RegisterFacts) -> str:
     chart = Chart(4.6, 3.2)
     chart.x.log = True
     deltas, epsilons = zip(*((float(d), e) for d, e in facts.curve), strict=True)
-    chart.plot(deltas, epsilons, Look(PUBLISHED, "-", "o", size=4))
+    chart.plot(deltas, epsilons, MarkStyle(PUBLISHED, "-", "o", size=4))
     if facts.cap.delta is not None:
         at = float(facts.cap.delta), float(facts.cap.most)
-        chart.plot((at[0],), (at[1],), Look(INK, mark="D"), "the cap")
+        chart.plot((at[0],), (at[1],), MarkStyle(INK, mark="D"), "the cap")
     chart.x.ticks = [(float(d), decimal(d)) for d in [d for d, _ in facts.curve][::2]]
     chart.x.label, chart.y.label = "delta", "epsilon"
     chart.y.low = 0.0

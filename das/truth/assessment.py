@@ -17,7 +17,7 @@ from das.files.run import tallies as errors_csv
 from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
 from das.model.error_rows import CoverageRow, ErrorRow, ImpossibleRow, TableRow
-from das.model.frozen import Closed, ClosedRows
+from das.model.frozen import NoRepr, NoReprRows
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine, UnitClasses
 from das.model.measurement import MeasurementSource
@@ -44,7 +44,7 @@ REASON = "impossible results are counted in the truth as well, for confidential/
 
 
 @dataclass(frozen=True, repr=False)
-class AssessmentInput(Closed):
+class AssessmentInput(NoRepr):
     """The input of an assessment: ``truth`` and ``published`` by universe and level of the
     published spine; the measured ``trees`` by universe; areas off the spine."""
 
@@ -56,7 +56,7 @@ class AssessmentInput(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class Measured(Closed):
+class Measured(NoRepr):
     """A universe over its measured ``spine``: the true counts there, and what is compared with
     them.
     """
@@ -67,7 +67,7 @@ class Measured(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class Comparand(Closed):
+class Comparand(NoRepr):
     """One universe in a piece: ``truth`` and ``published`` by level of the published spine.
     ``measured`` is ``None`` if nothing was measured, as in a subtree without a building. ``whole``
     has the counts of the root, and ``tables`` the tables to compare."""
@@ -81,7 +81,7 @@ class Comparand(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class Piece(Closed):
+class Piece(NoRepr):
     """Consecutive ``levels`` of a run, or of some of its units: an upper tree, a subtree, or all.
     ``lowest`` says whether the last of them is the lowest level of the run; then ``areas`` lists
     its units."""
@@ -144,7 +144,7 @@ def write(
     of_tables: list[TableRow] = []
     private, mechanisms = spec.run.private, {u.name: u.plan.mechanism for u in spec.universes}
     for u in tallies.universes:
-        rows[u.universe] = ClosedRows(
+        rows[u.universe] = NoReprRows(
             row for q in u.queries for row in q.rows(mechanisms[u.universe])
         )
         of_tables += u.tables.rows(tables[u.universe], kinds, whole[u.universe])

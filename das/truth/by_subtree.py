@@ -27,10 +27,10 @@ from das.files.messages import named, parted
 from das.files.run import run_directory, tallies, task_store
 from das.files.run.ledger import LedgerFile, MeasuredPart
 from das.files.run.run_directory import RunDirectory
-from das.files.run.staged import perform
+from das.files.run.stage_tasks import perform
 from das.model.confidential import Confidential
 from das.model.error_rows import ErrorRow
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.spine import places
 from das.model.universe import Universe
@@ -43,13 +43,13 @@ from das.spec.notes import notes
 from das.tables import universe_tables
 from das.truth import files as truth
 from das.truth.assessment import AssessmentInput, Comparand, Measured, Piece, assess, tally, write
-from das.truth.beginning import ResumeState, truth_digests
 from das.truth.bookkeeping import BudgetBook
 from das.truth.evaluation import Published, Tallies, Whole
 from das.truth.measure import check_fits
 from das.truth.measuring import measure_part, planned
 from das.truth.prepared import TrueHistograms, over, upward
 from das.truth.run_noise import noise_for
+from das.truth.run_setup import ResumeState, truth_digests
 
 FOR = "a part of the run is counted by itself"
 
@@ -130,7 +130,7 @@ def measured_level(
 
 
 @dataclass(frozen=True, repr=False)
-class _Counted(Closed):
+class _Counted(NoRepr):
     """The true counts of a part at all levels, over the published and over the measured tree; and
     the file that they were read from, with its digest at that time."""
 

@@ -26,7 +26,7 @@ from das.evaluate.tally import ErrorTally
 from das.model.areas import Areas
 from das.model.confidential import Confidential
 from das.model.error_rows import DifferenceRow, ErrorRow, ImpossibleRow, TableRow, TwoErrorsRow
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram, SparseAnswers
 from das.model.measurement import MeasurementSource
 from das.model.mechanisms import Mechanism
@@ -72,7 +72,7 @@ class Published:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QueryTally(Closed):
+class QueryTally(NoRepr):
     """The errors of one query at one level, by source. ``persons`` is the true total there.
     ``units[i]`` units were measured with noise of variance ``variance[i]``."""
 
@@ -327,7 +327,7 @@ BATCH = 1 << 22
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TableSums(Closed):
+class TableSums(NoRepr):
     """Sums over ``n`` geographies of a kind for a table.
 
     ``sums`` is by column and size class of the count, ``by_population`` for the first column by
@@ -426,7 +426,7 @@ class TableSums(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class Whole(Closed):
+class Whole(NoRepr):
     """All that was counted, as one unit each; shares are taken of it."""
 
     truth: Confidential[Histogram]
@@ -434,7 +434,7 @@ class Whole(Closed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AreaHistograms(Closed):
+class AreaHistograms(NoRepr):
     """What the units of a tree, or of a part of it, hold of the areas of one kind that contain
     them, by code.
     """
@@ -469,7 +469,7 @@ class AreaHistograms(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class TableTallies(Closed):
+class TableTallies(NoRepr):
     """The tables of a universe: by table and level, and the counts of areas."""
 
     levels: tuple[TableSums, ...]
@@ -585,7 +585,7 @@ TOGETHER = 16
 
 
 @dataclass(frozen=True, repr=False)
-class UniverseTallies(Closed):
+class UniverseTallies(NoRepr):
     """Tallies of one universe: queries, over the measured units; tables, over the published
     ones."""
 
@@ -605,7 +605,7 @@ class UniverseTallies(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class Tallies(Closed):
+class Tallies(NoRepr):
     """By universe; and how many of the lowest units are as they cannot be."""
 
     universes: tuple[UniverseTallies, ...]

@@ -14,7 +14,7 @@ from das.geography.invariants import lowest_level_for
 from das.model.areas import Areas
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.measured_spine import LARGEST, Ints, MeasuredSpine, Subtrees
 from das.model.records import Records
@@ -64,7 +64,7 @@ TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PreparedParts(Closed):
+class PreparedParts(NoRepr):
     """The counts of several parts of an input that is too large to copy. ``lowest`` has, by
     universe, the counts of each part's lowest units, in order. ``constraints`` has what is
     published exactly of each part. ``at`` maps each part's units to those of the whole measured
@@ -104,7 +104,7 @@ class PreparedParts(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class Prepared(Closed):
+class Prepared(NoRepr):
     """The input as histograms, with its public structure: all that measuring needs, at any budget.
 
     ``spine`` is the published spine, and ``lowest`` has the counts of its lowest units, by

@@ -23,7 +23,7 @@ from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN, EPSILON
 from das.register.book import Cap
 from das.register.publication_cost import PublicationCost
-from das.release.accounts import SourceReader
+from das.release.privacy_sources import SourceReader
 
 BOUNDED = Neighbours.BOUNDED
 NAMED = {r.name: r for r in relations()}

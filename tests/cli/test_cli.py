@@ -24,7 +24,7 @@ import pytest
 
 from das.cli import main, running
 from das.cli.kit.console import shows_errors
-from das.cli.kit.shown import worse_lines
+from das.cli.kit.terminal_tables import worse_lines
 from das.errors import UserError
 from das.evaluate.comparison import Headline
 from das.files.run import tallies
@@ -32,7 +32,7 @@ from das.files.run.run_directory import RunDirectory
 from das.publications.counts.truth import maker
 from das.release.estimating import MISFITS, WORSE
 from das.release.outcome import Outcome
-from das.truth import beginning, by_subtree, measuring
+from das.truth import by_subtree, measuring, run_setup
 from tests.altered import sealed
 from tests.worlds import Worlds
 
@@ -996,7 +996,7 @@ def test_an_interruption_says_what_is_spent(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    for module, name in ((maker, "prepare"), (beginning.spine_file, "write")):
+    for module, name in ((maker, "prepare"), (run_setup.spine_file, "write")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, interrupted)
             said = das("run", "configs/1940.toml", "--out", tmp_path / "run")

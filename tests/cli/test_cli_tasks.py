@@ -21,7 +21,7 @@ from das.cli.kit.options import guarded
 from das.engine.choice import EngineChoice
 from das.engine.tasks import HandedOver, Task
 from das.files.run.run_directory import RunDirectory
-from das.files.run.staged import ArrayEngine, attempt, perform
+from das.files.run.stage_tasks import ArrayEngine, attempt, perform
 from das.files.run.task_store import TaskStore
 from das.runs import tasks as jobs
 from tests.commands import Commands

@@ -19,7 +19,7 @@ from das.accounting.sources import joint_account, relations
 from das.accounting.statement import CURVE
 from das.cli.kit.options import load_any
 from das.register import file as register
-from das.release.accounts import SourceReader
+from das.release.privacy_sources import SourceReader
 from das.release.publications import publication
 from tests.commands import Commands, Das
 from tests.contract.publications import TOY

@@ -23,7 +23,7 @@ from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.publications.published.files.layout import convert
 from das.release.opened import OpenedRelease, open_release
-from das.release.post import estimate
+from das.release.post_processing import estimate
 from das.runs import pipeline
 from tests.worlds import Worlds
 

@@ -17,7 +17,7 @@ from das import spec
 from das.engine import Silent, executor
 from das.files.run import tallies
 from das.publications.published.public import estimate_from
-from das.release import post
+from das.release import post_processing
 from das.release.opened import open_release
 from das.runs import pipeline
 from das.spec import RunSpec
@@ -89,7 +89,7 @@ def test_the_microdata_give_the_histogram_of_every_level(seeded: Path) -> None:
     """
     opened = open_release(seeded / "release")
     with executor(1) as pool:
-        released = post.estimate(opened, opened.spec.persons, pool, Silent())
+        released = post_processing.estimate(opened, opened.spec.persons, pool, Silent())
     blocks = opened.tree(opened.spec.persons).published(
         released.histograms["Block"], opened.spine.units("Block")
     )

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from das.engine.choice import EngineChoice
 from das.engine.dask import RESOURCE, DaskEngine
-from das.files.run.staged import opened
+from das.files.run.stage_tasks import opened
 
 
 @contextmanager

@@ -25,7 +25,7 @@ import pytest
 from das.engine.choice import EngineChoice
 from das.engine.tasks import Fault, Work
 from das.errors import DasError, InputError, UserError
-from das.files.run.staged import attempt, opened, perform
+from das.files.run.stage_tasks import attempt, opened, perform
 from das.files.run.task_store import TaskStore
 from tests.engine import certificates
 from tests.engine.stages import (

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from das.engine.tasks import Silent
 from das.engine.tasks import HandedOver
-from das.files.run.staged import ArrayEngine
+from das.files.run.stage_tasks import ArrayEngine
 from das.files.run.task_store import TaskStore
-from das.files.run.staged import perform
+from das.files.run.stage_tasks import perform
 from das.runs import tasks as jobs
 from tests.engine.stages import note, tasks
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import das
 from das.errors import InputError
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.measurement import Measurement
 from das.model.spine import Spine
 
@@ -144,7 +144,7 @@ def test_every_class_that_holds_arrays_is_a_value() -> None:
 
 def test_a_class_without_it_is_found() -> None:
     @dataclass(frozen=True)
-    class Written(Closed):
+    class Written(NoRepr):
         values: tuple[NDArray[np.int64], ...] | None
 
     assert holding(typing.get_type_hints(Written, localns=locals())["values"]) == {np.ndarray}

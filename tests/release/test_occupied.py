@@ -14,8 +14,8 @@ from das.geography.invariants import known_bounds
 from das.model.redistricting import H1
 from das.model.spine import Spine
 from das.release.opened import open_release
-from das.release.post import consistent_bounds
-from das.truth import beginning
+from das.release.post_processing import consistent_bounds
+from das.truth import run_setup
 from tests.worlds import ROOT, Worlds
 
 TEXT = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_bounds_add_up() -> None:
 def test_what_is_refused() -> None:
     chosen = spec.parse(TEXT, where="c", overrides=[ASKED])
     with pytest.raises(UserError, match="cut into subtrees"):
-        beginning._check_whole(cast(Any, chosen), cast(Any, (1, 2)))
+        run_setup._check_whole(cast(Any, chosen), cast(Any, (1, 2)))
     text = (ROOT / "configs" / "1940.toml").read_text(encoding="utf-8")
     with pytest.raises(SpecError, match="needs housing units"):
         spec.parse(text, where="c", overrides=[ASKED])

@@ -8,7 +8,7 @@ from math import log10
 import pytest
 
 from das.report.chart import Chart
-from das.report.panel import EDGE, Axis, Look, Words, even_steps, width_of
+from das.report.panel import EDGE, Axis, MarkStyle, Words, even_steps, width_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -23,7 +23,7 @@ def words(root):
 
 def test_a_value_stands_at_its_part_of_the_axes():
     chart = Chart(4, 3)
-    chart.plot([1, 10, 100], [0, 5, 10], Look("#000", "-"))
+    chart.plot([1, 10, 100], [0, 5, 10], MarkStyle("#000", "-"))
     chart.x.log, chart.x.low, chart.x.high = True, 1, 100
     chart.y.low, chart.y.high = 0, 10
     panel = chart.panel()
@@ -71,8 +71,8 @@ def test_an_axis_on_both_sides_of_zero_has_zero_and_a_few_powers_of_ten(reach):
 
 def test_all_values_are_within_the_axes_with_a_margin():
     chart = Chart(4, 3)
-    chart.plot([5, 7], [-2, 30], Look("#000", mark="o"))
-    chart.errors([5], [3], [-9], [4], Look("#000"))
+    chart.plot([5, 7], [-2, 30], MarkStyle("#000", mark="o"))
+    chart.errors([5], [3], [-9], [4], MarkStyle("#000"))
     panel = chart.panel()
     assert panel.left < panel.x(5) < panel.x(7) < panel.right
     assert panel.top < panel.y(30) < panel.y(-9) < panel.bottom
@@ -80,7 +80,7 @@ def test_all_values_are_within_the_axes_with_a_margin():
 
 def test_words_push_the_axes_and_are_not_cut():
     chart = Chart(4, 3)
-    chart.plot([0, 1], [0, 1], Look("#000", "-"))
+    chart.plot([0, 1], [0, 1], MarkStyle("#000", "-"))
     chart.rows(["short", "a row whose words are long"])
     chart.say(Words("beyond the end of the axis", 1.0, 0, 2))
     panel = chart.panel()
@@ -94,8 +94,8 @@ def test_words_push_the_axes_and_are_not_cut():
 
 def test_every_label_has_its_key_and_no_legend_has_none():
     chart = Chart(4, 3)
-    chart.plot([0, 1], [0, 1], Look("#111", "--", "s"), "one & two")
-    chart.bars([(0, 1, 0, 1)], Look("#222"), "<three>")
+    chart.plot([0, 1], [0, 1], MarkStyle("#111", "--", "s"), "one & two")
+    chart.bars([(0, 1, 0, 1)], MarkStyle("#222"), "<three>")
     chart.finish("T")
     there = words(parsed(chart))
     assert {"T", "one & two", "<three>"} <= set(there)
@@ -106,7 +106,7 @@ def test_every_label_has_its_key_and_no_legend_has_none():
 
 def test_identifiers_are_the_figures_own_and_all_are_there():
     chart = Chart(4, 3)
-    chart.bars([(0, 1, 0, 1)], Look("#222"), hatched=True)
+    chart.bars([(0, 1, 0, 1)], MarkStyle("#222"), hatched=True)
     text = chart.svg("mine", "d")
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(set(ids)) == len(ids)
@@ -118,7 +118,7 @@ def test_identifiers_are_the_figures_own_and_all_are_there():
 @pytest.mark.parametrize("mark", ["o", "s", "^", "v", "D", "P", "X", "*", "x"])
 def test_a_mark_is_drawn_around_its_value(mark):
     chart = Chart(4, 3)
-    chart.plot([2.0], [3.0], Look("#123456", mark=mark, size=6))
+    chart.plot([2.0], [3.0], MarkStyle("#123456", mark=mark, size=6))
     panel = chart.panel()
     path = next(p for p in parsed(chart).iter(f"{SVG}path") if p.get("stroke") == "#123456")
     first = [float(v) for v in re.findall(r"-?[\d.]+", path.get("d"))[:2]]

@@ -26,7 +26,7 @@ from das.model.spine import Spine
 from das.publications.counts.report import off_spine_errors
 from das.report import answers as lookup
 from das.report import release_page
-from das.report.answers import Answers, Shown
+from das.report.answers import Answers, LookUp
 from das.report.template import environment
 from das.runs import pipeline
 from docs.picture import BROWSERS
@@ -94,7 +94,7 @@ def browsed(browser: Any) -> Iterator[Browsed]:
 def opened(browsed: Browsed, tmp_path: Path) -> Callable[..., Any]:
     """The look-up alone, of what is given."""
 
-    def look_up(shown: Shown, asked: str = "", coverage: float | None = None) -> Any:
+    def look_up(shown: LookUp, asked: str = "", coverage: float | None = None) -> Any:
         part = environment().get_template("lookup.html")
         html = part.render(
             lookup=Markup(lookup.data(shown, coverage=coverage)), confidential=False, left_out=[]
@@ -143,7 +143,7 @@ def spine() -> Spine:
     )
 
 
-def shown(tree: Spine) -> Shown:
+def shown(tree: Spine) -> LookUp:
     answers = tuple(
         Answers(
             "persons",
@@ -158,10 +158,10 @@ def shown(tree: Spine) -> Shown:
         )
         for i, level in enumerate(tree.levels)
     )
-    return Shown(tree, answers, tree.levels)
+    return LookUp(tree, answers, tree.levels)
 
 
-def with_town(tree: Spine) -> Shown:
+def with_town(tree: Spine) -> LookUp:
     """And a place across the levels."""
     town = Areas(
         "Place",
@@ -173,7 +173,7 @@ def with_town(tree: Spine) -> Shown:
     counts = Answers(
         "persons", "Place", "total", "Total", ("total",), np.array([[42]]), None, None, False
     )
-    return Shown(tree, (*shown(tree).answers, counts), tree.levels, (town,))
+    return LookUp(tree, (*shown(tree).answers, counts), tree.levels, (town,))
 
 
 def test_names_codes_and_geoids_find_a_place(opened):
@@ -232,7 +232,7 @@ def test_intervals_are_those_of_the_page_from_python(opened):
         middle,
         within,
     )
-    page = opened(Shown(tree, (*shown(tree).answers[:3], blocks), tree.levels))
+    page = opened(LookUp(tree, (*shown(tree).answers[:3], blocks), tree.levels))
     got = [g["tables"][0] for g in typed(page, *tree.geocodes(tree.levels[-1]).tolist())]
     for unit, rows in enumerate(got):
         for i, row in enumerate(rows):
@@ -268,7 +268,7 @@ def test_intervals_of_published_counts_stand_beside_them(opened):
     town = with_town(tree)
     city = replace(town.answers[-1], lower=np.array([[40]]), upper=np.array([[44]]))
     page = opened(
-        Shown(tree, (*town.answers[:3], blocks, city), tree.levels, town.areas), coverage=0.9
+        LookUp(tree, (*town.answers[:3], blocks, city), tree.levels, town.areas), coverage=0.9
     )
     got = [
         g["tables"][0][0]
@@ -294,7 +294,7 @@ def test_intervals_of_published_counts_stand_beside_them(opened):
     ]
 
 
-def rich(tree: Spine, answers: int = 3) -> Shown:
+def rich(tree: Spine, answers: int = 3) -> LookUp:
     """With intervals, and a second query."""
     out = []
     for level in tree.levels:
@@ -307,7 +307,7 @@ def rich(tree: Spine, answers: int = 3) -> Shown:
             noisy = counts + 1
             one = Answers("persons", level, name, name.title(), words, counts, noisy, margin, False)
             out.append(replace(one, middle=counts + 2, within=within))
-    return Shown(tree, tuple(out), tree.levels)
+    return LookUp(tree, tuple(out), tree.levels)
 
 
 def test_the_look_up_for_the_public_opens_with_an_example_and_its_totals(browsed, tmp_path):
@@ -458,7 +458,7 @@ def test_errors_of_areas_are_those_of_their_sums():
     counts = Answers(
         "persons", "Place", "total", "Total", ("total",), np.array([[42], [7]]), None, None, False
     )
-    page = Shown(tree, (*shown(tree).answers, counts), tree.levels, (towns,))
+    page = LookUp(tree, (*shown(tree).answers, counts), tree.levels, (towns,))
     (row,) = off_spine_errors(page, {counts.key: np.array([[45], [6]])})
     assert (row.kind, row.n, row.mae, row.p50, row.max, row.bias, row.worst) == (
         "Place",

@@ -13,7 +13,7 @@ from das.accounting.zcdp import tight
 from das.model.budget import Neighbours
 from das.model.plan import Plan
 from das.publications.dhc.spec import are_costs, replaced, sentences, total
-from das.release.accounts import SourceReader
+from das.release.privacy_sources import SourceReader
 from das.spec import load, parse
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -32,11 +32,11 @@ from das.noise import entropy, samplers
 from das.stages import Stages
 from das.truth import by_subtree, run_noise
 from das.truth import files as truth_file
-from das.truth.beginning import ResumeState, begin
 from das.truth.bookkeeping import BudgetBook
 from das.truth.measuring import measure_part, planned
 from das.truth.preparation import Prepared, prepare
 from das.truth.run_noise import noise_of, source_of
+from das.truth.run_setup import ResumeState, begin
 from tests.spec.test_parse import BASE, UNITS
 from tests.worlds import Worlds
 

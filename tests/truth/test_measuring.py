@@ -12,10 +12,10 @@ from das.engine.local import LocalEngine
 from das.errors import PrivacyError
 from das.files.run.run_directory import RunDirectory
 from das.stages import Stages
-from das.truth import beginning, by_subtree
-from das.truth.beginning import ResumeState
+from das.truth import by_subtree, run_setup
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
+from das.truth.run_setup import ResumeState
 from tests.spec.test_parse import BASE
 from tests.told import Told
 from tests.worlds import Worlds
@@ -50,7 +50,7 @@ def test_a_histogram_of_something_else_leaves_nothing(
         lv for lv in levels if prepared.spine.units(lv) != prepared.spine.units(levels[at])
     )
     run = RunDirectory(tmp_path / "run")
-    beginning.begin(SPEC, prepared, run)
+    run_setup.begin(SPEC, prepared, run)
     wrong = {**truth, levels[at]: truth[other]}
     monkeypatch.setattr(by_subtree, "upward", lambda *_: wrong)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):

@@ -11,7 +11,7 @@ import pytest
 
 from das.engine import enclosed as engine
 from das.errors import UserError
-from das.estimate.asking import PartOutline, of_message, to_message
+from das.estimate.estimator_process import PartOutline, of_message, to_message
 from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import OuterProblem
 from das.model.confidential import Confidential

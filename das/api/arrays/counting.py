@@ -16,7 +16,7 @@ from das.errors import InputError
 from das.model import frame
 from das.model.confidential import Confidential
 from das.model.frame import Frame
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.records import Records
 from das.model.schema import Attribute, Schema
@@ -27,7 +27,7 @@ WHERE = "records"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Counted(Closed):
+class Counted(NoRepr):
     """True counts of every level, each in a box of its own: nothing prints, copies or pickles them.
     ``levels`` are
     :class:`das.model.confidential.Confidential` histograms by level, root first."""

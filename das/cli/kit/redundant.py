@@ -27,7 +27,7 @@ def spare_after(half: PublicHalf, spec: Any, release: Path) -> list[str]:
 
 def as_data(all_: RedundantMeasurements) -> list[dict[str, Any]]:
     """Every measurement, with its class where only units above only children have it."""
-    from das.cli.kit.shown import class_of  # slow to load
+    from das.cli.kit.terminal_tables import class_of  # slow to load
 
     return [
         {

@@ -33,7 +33,7 @@ from das.files.readers.source import (
     refuse_encoding,
 )
 from das.model.columns import Columns
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.schema import Attribute, Schema
 
 UTF_8 = "utf-8"
@@ -339,7 +339,7 @@ BLOCK, HOUSEHOLD, NUMBER = "block", "household", "count"  #: columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CodedTexts(Closed):
+class CodedTexts(NoRepr):
     """A column of texts: its distinct ``values``, and which of them each row has, ``(rows,)``."""
 
     values: pa.StringArray
@@ -367,7 +367,7 @@ class CodedTexts(Closed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CodedRows(Closed):
+class CodedRows(NoRepr):
     """``cell`` of ``schema`` and ``count``, ``(rows,)``; ``household`` of tables that are
     linked.
     """

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from das.errors import ReleaseError, SpecError, UserError
 from das.files import atomic
 from das.files.atomic import file_digest, files_below
-from das.files.release.plain import refuse_pipes, refuse_special
+from das.files.release.own_bytes import refuse_pipes, refuse_special
 from das.model.universe import PERSONS, kind_of
 
 #: What is in the folder of a sweep.

@@ -12,14 +12,14 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from das.model.error_rows import ErrorRow
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.names import level_words
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import kind_of
 from das.report import answers as lookup
 from das.report import facts as figures
-from das.report.answers import AnswerKey, Answers, Shown
+from das.report.answers import AnswerKey, Answers, LookUp
 from das.report.chart import Chart
 from das.report.facts import (
     BIAS_QUERIES,
@@ -31,7 +31,7 @@ from das.report.facts import (
     class_ticks,
     titles,
 )
-from das.report.panel import INK, Look, decades, plain, short
+from das.report.panel import INK, MarkStyle, decades, plain, short
 from das.report.privacy import cause, remedy
 from das.report.template import render
 
@@ -43,7 +43,7 @@ FEWEST, BARS = 20, 31
 TRADE_LEVELS = 3
 
 
-def spread_of_totals(shown: Shown, true: Mapping[AnswerKey, Ints]) -> list[str]:
+def spread_of_totals(shown: LookUp, true: Mapping[AnswerKey, Ints]) -> list[str]:
     """Errors of the total of persons: a box for each level and source, and a histogram of every
     larger level.
     """
@@ -55,7 +55,7 @@ def spread_of_totals(shown: Shown, true: Mapping[AnswerKey, Ints]) -> list[str]:
     return panels
 
 
-def _errors(shown: Shown, true: Mapping[AnswerKey, Ints], level: str) -> dict[str, Ints]:
+def _errors(shown: LookUp, true: Mapping[AnswerKey, Ints], level: str) -> dict[str, Ints]:
     total = shown.total(shown.universes[0], level)
     truth = true[total.key][:, 0]
     out = {"published": total.published[:, 0] - truth}
@@ -93,10 +93,10 @@ def _box(chart: Chart, errors: Ints, y: float, colour: str, label: str, *, open_
     low, q1, middle, q3, high = np.quantile(
         errors, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf"
     ).tolist()
-    look = Look(colour, "-", "o" if open_ else "s", "#fff" if open_ else colour, width=1.2)
-    chart.plot([low, high], [y, y], Look(colour, "-", width=1.2), z=1)
+    look = MarkStyle(colour, "-", "o" if open_ else "s", "#fff" if open_ else colour, width=1.2)
+    chart.plot([low, high], [y, y], MarkStyle(colour, "-", width=1.2), z=1)
     chart.bars([(q1, q3, y - 0.14, y + 0.14)], look, label, z=2)
-    line = Look(INK if open_ else "#fff", "-", width=1.6)
+    line = MarkStyle(INK if open_ else "#fff", "-", width=1.6)
     chart.plot([middle, middle], [y - 0.14, y + 0.14], line, z=3)
     if low == high:
         chart.plot([middle], [y], look, z=4)
@@ -121,7 +121,9 @@ def _histogram(sides: Mapping[str, Ints], level: str, name: str) -> str:
             share = 100 * np.histogram(e, edges)[0] / len(e)
             outside = max(outside, int(((e < edges[0]) | (e > edges[-1])).sum()))
             steps = np.concatenate([[0.0], np.repeat(share, 2), [0.0]]).tolist()
-            chart.plot(np.repeat(edges, 2).tolist(), steps, Look(colour, line, width=1.5), source)
+            chart.plot(
+                np.repeat(edges, 2).tolist(), steps, MarkStyle(colour, line, width=1.5), source
+            )
     chart.y.words, chart.y.low = (lambda v: f"{v:g}%"), 0.0
     chart.ends_at(
         "count − true count, persons" + (f" ({outside:,} further out)" if outside else "")
@@ -167,7 +169,7 @@ def _trade(rows: Sequence[ErrorRow], title: str, level: str, name: str) -> str:
     for source, label, (colour, marker, line), measure in lines:
         at = {r.bin: measure(r) for r in rows if r.source == source}
         x = [i for i, c in enumerate(occurring) if c in at]
-        look = Look(colour, line, marker, "#fff" if source == "nmf" else None, size=5)
+        look = MarkStyle(colour, line, marker, "#fff" if source == "nmf" else None, size=5)
         chart.plot(x, [at[occurring[i]] for i in x], look, label)
     top = max([1.0, *(_sd(r) for r in rows), *(abs(r.bias) for r in rows)])
     ticks = [0.0, *(10.0**k for k in range(-1, 8))]
@@ -192,7 +194,7 @@ LISTED = 8
 
 
 @dataclass(frozen=True, repr=False)
-class Place(Closed):
+class Place(NoRepr):
     """One count of one unit, whose name comes before its code in ``title``; ``noisy`` is ``None``
     where it was not measured."""
 
@@ -209,7 +211,7 @@ class Place(Closed):
 
 
 def places(
-    shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]
+    shown: LookUp, true: Mapping[AnswerKey, NDArray[np.int64]]
 ) -> dict[str, list[tuple[str, list[Place]]]]:
     """By level, lowest first, the tables of the units whose published counts are furthest from the
     truth, with their captions. Levels without an error have none."""
@@ -258,7 +260,7 @@ def _worst(
 
 
 @dataclass(frozen=True, repr=False)
-class OffSpineErrors(Closed):
+class OffSpineErrors(NoRepr):
     """Errors of the total over all areas of a kind, and the area where it is largest."""
 
     kind: str
@@ -273,7 +275,7 @@ class OffSpineErrors(Closed):
 
 
 def off_spine_errors(
-    shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]
+    shown: LookUp, true: Mapping[AnswerKey, NDArray[np.int64]]
 ) -> list[OffSpineErrors]:
     """A row for each kind of areas and universe."""
     out = []
@@ -301,7 +303,7 @@ def off_spine_errors(
 
 
 @dataclass(frozen=True, repr=False)
-class ByPlace(Closed):
+class ByPlace(NoRepr):
     """What the page has of single places, laid out: the distributions of errors, the worst places,
     areas off the spine and the look-up. A tenth of the memory of the answers that it is made
     from."""
@@ -313,7 +315,7 @@ class ByPlace(Closed):
     left_out: list[str]
 
 
-def by_place(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> ByPlace:
+def by_place(shown: LookUp, true: Mapping[AnswerKey, NDArray[np.int64]]) -> ByPlace:
     """From what is shown of a release and the true answers for each of its keys."""
     return ByPlace(
         _all(spread_of_totals(shown, true)),

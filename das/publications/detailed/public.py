@@ -163,7 +163,7 @@ def _of(path: Path, asked: RowOptions) -> OpenedGroups:
 
 # Measurements of the Detailed DHC as columns, a row for each answer.
 #
-# Like ``das.release.post``, nothing here can see the truth.
+# Like ``das.release.post_processing``, nothing here can see the truth.
 
 #: Rows that are listed at once.
 MOST = 5_000_000

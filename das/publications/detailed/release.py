@@ -1,7 +1,7 @@
 """A release of the Detailed DHC, opened from its folder alone: parameters, blocks, measurements,
 and what is published from them.
 
-Like :mod:`das.release.post`, nothing here can see the truth.
+Like :mod:`das.release.post_processing`, nothing here can see the truth.
 """
 
 from __future__ import annotations

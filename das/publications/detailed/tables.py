@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from das.accounting.document import OwnStatement
 from das.files import atomic
-from das.files.release import plain
+from das.files.release import own_bytes
 from das.model.names import Codes, encoded
 from das.publications.detailed.files import output
 from das.publications.detailed.files.output import GroupRows, sized
@@ -31,7 +31,7 @@ from das.publications.detailed.planning.margins import LevelOutlook, outlooks, s
 from das.publications.detailed.release import OpenedGroups
 from das.report.chart import Chart
 from das.report.facts import decimal, group_facts
-from das.report.panel import RULE, Look
+from das.report.panel import RULE, MarkStyle
 from das.report.template import PublicFrame, public_page
 from das.version import __version__
 
@@ -237,7 +237,7 @@ def outcomes(levels: Sequence[ListedLevel], table: str) -> str:
         at = [(lv.found[way], y) for y, lv in enumerate(levels) if lv.found.get(way)]
         if at:
             xs, ys = zip(*at, strict=True)
-            chart.plot(xs, ys, Look(colour, mark=mark), way, clip=False)
+            chart.plot(xs, ys, MarkStyle(colour, mark=mark), way, clip=False)
     chart.rows([lv.level for lv in levels])
     chart.ends_at("groups (log scale)")
     chart.finish(f"How groups came out: table {table}")
@@ -270,7 +270,7 @@ def write(opened: OpenedGroups, privacy: OwnStatement, published: PublishedGroup
     )
     name = opened.spec.run.name
     title = f"{p.product.name} of race and ethnic groups ({SERIES})"
-    frame = PublicFrame(name, title, name, __version__, (), plain.listed(opened.folder, FILES))
+    frame = PublicFrame(name, title, name, __version__, (), own_bytes.listed(opened.folder, FILES))
     tables = {
         t: [lv for lv in levels if lv.table == t] for t in dict.fromkeys(lv.table for lv in levels)
     }

@@ -31,7 +31,7 @@ from das.release.replicate_source import IntervalOptions, ReleaseSource
 from das.release.sources import source_of
 from das.replicates import ReplicateErrors, interval
 from das.report.chart import Chart
-from das.report.panel import INK, Look, Words, short
+from das.report.panel import INK, MarkStyle, Words, short
 from das.report.template import render
 
 # Ages of places as pictures with intervals: pyramids of five years, single years, median ages.
@@ -44,7 +44,7 @@ FIVE = (*range(0, 90, 5),)
 LAST = 100
 #: Classes of the table, by their first years and those of the next.
 LISTED = {"under 5": (0, 5), "5-17": (5, 18), "18-64": (18, 65), "65 and over": (65, 999)}
-_WHISKER = Look(INK, width=0.9)
+_WHISKER = MarkStyle(INK, width=0.9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ def medians(pictures: AgePictures) -> str:
     value, (low, high) = pictures.median.value, pictures.median.ends()
     chart = Chart(6.4, 0.9 + 0.32 * len(pictures.names))
     rows = np.arange(len(value), dtype=float).tolist()
-    chart.plot(value.tolist(), rows, Look(INK, mark="o", size=5))
+    chart.plot(value.tolist(), rows, MarkStyle(INK, mark="o", size=5))
     there = np.isfinite(low) & np.isfinite(high)  # somebody is in all replicates
     if pictures.median.low is not None and there.any():
         at, row, one, other = (x[there].tolist() for x in (value, np.array(rows), low, high))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from das.model.frozen import Frozen
 from das.model.spine import Spine
 from das.report import answers as lookup
-from das.report.answers import Answers, Shown
+from das.report.answers import Answers, LookUp
 from das.report.chart import Chart
-from das.report.panel import INCH, INK, RULE, Look, Words, element, even_steps, moved, short
+from das.report.panel import INCH, INK, RULE, MarkStyle, Words, element, even_steps, moved, short
 
 # The look-up of the DHC's page: headline counts of every place, of all that its tables have.
 #
@@ -57,7 +57,7 @@ def dhc_lookup(
         for level, of in counts.items()
         for h in of
     )
-    shown = Shown(part, answers, part.levels)
+    shown = LookUp(part, answers, part.levels)
     first = example if example in part.levels else part.levels[0]
     most = int(shown.total(shown.universes[0], first).published[:, 0].argmax())
     data, left_out = lookup.brief(shown, (first, most))
@@ -276,7 +276,7 @@ def shares(names: Sequence[str], counts: Ints, labels: Sequence[str], title: str
     for j, (label, (face, ink)) in enumerate(zip(labels, _FACES, strict=False)):
         ends = zip(left[:, j].tolist(), (left + share)[:, j].tolist(), strict=True)
         rows = [(a, b, y - 0.37, y + 0.37) for y, (a, b) in enumerate(ends)]
-        chart.bars(rows, Look("#fff", face=face, width=0.5), label)
+        chart.bars(rows, MarkStyle("#fff", face=face, width=0.5), label)
         for y in np.flatnonzero(share[:, j] >= _SAID).tolist():
             middle = float(left[y, j] + share[y, j] / 2)
             part = f"{100 * share[y, j]:.0f}"

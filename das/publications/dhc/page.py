@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from das.accounting.document import Document
 from das.files import atomic
-from das.files.release import plain
+from das.files.release import own_bytes
 from das.model.error_rows import ErrorRow, FigureRow, ImpossibleRow
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.names import level_words
 from das.model.not_private import Private
@@ -52,7 +52,7 @@ from das.publications.dhc.release_files import DhcCounts, check
 from das.publications.dhc.spec import DhcUniverse
 from das.report.chart import Chart
 from das.report.facts import SERIES, Facts, facts, titles
-from das.report.panel import INK, Look
+from das.report.panel import INK, MarkStyle
 from das.report.template import PublicFrame, place_of, public_page, render
 from das.version import __version__
 
@@ -251,7 +251,9 @@ def write(
     levels = [(level, spine.units(level)) for level in spine.levels]
     page = dhc_html(
         {**_facts(name, privacy, private, own_spine), "shares": shares},
-        PublicFrame(place_of(spine, name), WHAT, name, __version__, (), plain.listed(out, FILES)),
+        PublicFrame(
+            place_of(spine, name), WHAT, name, __version__, (), own_bytes.listed(out, FILES)
+        ),
         levels,
         profiles(spine, counts),
         odd(counts, lowest),
@@ -442,7 +444,7 @@ def odd(counts: DhcCounts, lowest: str) -> list[OddUnits]:
 
 
 @dataclass(frozen=True, repr=False)
-class LevelSummary(Closed):
+class LevelSummary(NoRepr):
     """A summary of the lines of a level for which the Bureau has numbers.
 
     It has their number, the median ratio of our MAE to the Bureau's, and how many ratios exceed
@@ -457,7 +459,7 @@ class LevelSummary(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class FigureTable(Closed):
+class FigureTable(NoRepr):
     """A figure: ``levels`` with whether the Bureau has numbers of it there; by label, the row of
     each level.
     """
@@ -550,9 +552,11 @@ def against_official(rows: Sequence[FigureRow]) -> str:
         ]
         if here:
             xs, ys = zip(*here, strict=True)
-            chart.plot(xs, ys, Look(colour, mark=marker, face="none", size=5), level_words(level))
+            chart.plot(
+                xs, ys, MarkStyle(colour, mark=marker, face="none", size=5), level_words(level)
+            )
     ends = [f(x for r in rows if r.mae for x in (r.official_mae or 0, r.mae)) for f in (min, max)]
-    chart.plot(ends, ends, Look(INK, "-", width=0.8))
+    chart.plot(ends, ends, MarkStyle(INK, "-", width=0.8))
     chart.ends_at("mean absolute error of the Bureau’s run (log scale)")
     chart.y.label = "mean absolute error here (log scale)"
     chart.finish("Every line of every figure")

@@ -49,7 +49,7 @@ from das.size import Size
 
 # What was measured on demand, as columns: a row for each answer that was looked at.
 #
-# Like ``das.release.post``, nothing here can see the truth.
+# Like ``das.release.post_processing``, nothing here can see the truth.
 
 
 class MeasuredOnDemand(Protocol):

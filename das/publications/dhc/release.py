@@ -7,7 +7,7 @@ units, or of those with a structure. The two meet at the lowest units: their est
 the published spine. :mod:`das.estimate.fixed_counts` has the proof that what is held fixed can be
 met on any tree.
 
-Like :mod:`das.release.post`, nothing here can see the truth. Persons have the published
+Like :mod:`das.release.post_processing`, nothing here can see the truth. Persons have the published
 redistricting counts of every block. Nobody lives in a type of group quarters for which the block
 has no facility. Housing units match the published occupied and vacant units, and the facilities.
 Households of each tenure match the occupied units of that tenure. So units are estimated before

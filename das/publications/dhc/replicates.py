@@ -12,7 +12,7 @@ replicates. The noise of the two is independent, as it was in the releases. Faci
 units are exact in both. So the errors of a replicate are those of the two releases together.
 
 If a replicate's counts contradict each other, that is an error. Another draw in its place would
-leave out just the replicates that are far from the release. Like ``das.release.post``, nothing here
+leave out just the replicates that are far from the release. Like ``das.release.post_processing``, nothing here
 can see the truth."""
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ is the tree that was measured, with the codes of the files. What is published st
 sum of its parts. Trees without a measured unit above them are estimated one by one
 (:mod:`das.publications.published.separate_trees`), and have parts of their own in the files of measurements.
 
-Like ``das.release.post``, nothing here can see the truth."""
+Like ``das.release.post_processing``, nothing here can see the truth."""
 
 from __future__ import annotations
 

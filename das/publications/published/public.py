@@ -15,7 +15,7 @@ from das.engine import Progress, executor
 from das.errors import ReleaseError, UserError
 from das.estimate.outer import OuterEstimates
 from das.files import atomic
-from das.files.release import plain, statement
+from das.files.release import own_bytes, statement
 from das.files.release.statement import adopt
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
@@ -297,7 +297,7 @@ def write_page(
         "persons.html",
         facts(name, DHCP, privacy, own_spine=False),
         PublicFrame(
-            place_of(spine, name), _WHAT, name, __version__, (), plain.listed(out, PAGE_FILES)
+            place_of(spine, name), _WHAT, name, __version__, (), own_bytes.listed(out, PAGE_FILES)
         ),
         levels=[(level, spine.units(level)) for level in spine.levels],
         privacy_page=True,
@@ -316,7 +316,7 @@ def write_page(
 
 # Everything after measurement, from the files of a release alone: `das estimate --from`.
 #
-# Like ``das.release.post``, nothing here can see the truth.
+# Like ``das.release.post_processing``, nothing here can see the truth.
 
 
 def estimate_from(

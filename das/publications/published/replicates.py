@@ -8,7 +8,7 @@ Nothing is drawn or estimated here: the errors of the replicates about the relea
 algorithm that its publisher ran. A block where no replicate has anybody is unknown, and 0 in all.
 The files contain only persons, so there are no intervals of housing units.
 
-A release need not be there, and what is counted is public: like ``das.release.post``, nothing here
+A release need not be there, and what is counted is public: like ``das.release.post_processing``, nothing here
 can see the truth."""
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _spine(paths: Sequence[Path]) -> Spine:
 #
 # The published counts are measured again with new noise, of the variances that the files state, and
 # estimated as they were. All replicates keep the redistricting counts, which the files hold fixed: no
-# interval covers their errors. Like ``das.release.post``, nothing here can see the truth.
+# interval covers their errors. Like ``das.release.post_processing``, nothing here can see the truth.
 
 _FIXED = (
     "All replicates keep the redistricting counts, which were published before: no interval here"

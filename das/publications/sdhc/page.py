@@ -15,7 +15,7 @@ from das.accounting.document import ALTERED, OwnStatement
 from das.errors import ReleaseError, SpecError, UserError
 from das.files import atomic
 from das.files.parquet import refuse_marked
-from das.files.release import plain
+from das.files.release import own_bytes
 from das.files.run import run_directory
 from das.model.ledger import Event
 from das.publications.sdhc import from_dhc
@@ -36,7 +36,7 @@ from das.publications.sdhc.model.tables import (
 from das.publications.sdhc.spec import SdhcSpec
 from das.report.chart import Chart
 from das.report.facts import decimal, group_facts
-from das.report.panel import RULE, Look
+from das.report.panel import RULE, MarkStyle
 from das.report.template import PublicFrame, public_page
 from das.spec import load, of_kind
 from das.version import __version__
@@ -167,7 +167,7 @@ def write(
     what = f"tables PH1 to PH8 of {len(spec.sdhc.states)} states ({spec.sdhc.mode})"
     title = "persons and households (S-DHC)"
     frame = PublicFrame(
-        spec.run.name, title, spec.run.name, __version__, (), plain.listed(opened.folder, FILES)
+        spec.run.name, title, spec.run.name, __version__, (), own_bytes.listed(opened.folder, FILES)
     )
     shown = {f"{t}: {words}": _cells(estimates, t) for t, words in TITLES.items()}
     tables = {title: cells for title, cells in shown.items() if cells}
@@ -246,8 +246,10 @@ def averages(cells: Sequence[ShownCell]) -> str:
     chart = Chart(6.4, 1.0 + 0.26 * max(1, len(shown)))
     for y, (_, value, low, high) in enumerate(shown):
         chart.rule(y, colour=RULE, width=0.6, z=1)
-        chart.plot((low, high), (y, y), Look("#0072B2", line="-"), "" if y else "90 % interval")
-        chart.plot((value,), (y,), Look("#D55E00", mark="o"), "" if y else "estimate")
+        chart.plot(
+            (low, high), (y, y), MarkStyle("#0072B2", line="-"), "" if y else "90 % interval"
+        )
+        chart.plot((value,), (y,), MarkStyle("#D55E00", mark="o"), "" if y else "estimate")
     chart.rows([name for name, *_ in shown])
     chart.ends_at("persons of a household")
     chart.finish("Average household size")

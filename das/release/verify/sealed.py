@@ -20,7 +20,7 @@ from das.files.release import measured_spine as tree_file
 from das.files.release import replicates
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
-from das.files.release.plain import require_plain
+from das.files.release.own_bytes import require_plain
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS, LedgerFile, digests, measured_files
 from das.model.measured_spine import MeasuredSpine

@@ -23,7 +23,7 @@ from das.accounting.document import (
 from das.errors import ReleaseError, UserError
 from das.files.messages import RecordKey, check_marks
 from das.files.release import statement as privacy_statement
-from das.files.release.plain import require_plain
+from das.files.release.own_bytes import require_plain
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile
 from das.model.budget import Neighbours

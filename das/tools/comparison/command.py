@@ -10,7 +10,7 @@ import click
 
 from das.cli.kit.console import CONFIDENTIAL, CommandAnswer, answering, console, records_table
 from das.cli.kit.options import OUT, PATH, coverage_option, warn
-from das.cli.kit.shown import compare_table, two_table
+from das.cli.kit.terminal_tables import compare_table, two_table
 from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate.comparison import compared

@@ -27,7 +27,7 @@ from das.files.run.ledger import measurements
 from das.files.run.run_directory import RunDirectory, release_of
 from das.model.areas import Areas
 from das.model.error_rows import CLASSES, Comparison, DifferenceRow, TwoErrorsRow
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.mechanisms import COVERAGE
 from das.model.names import Codes, blank, encoded, geoids, level_words, text
 from das.model.not_private import Private, weakest
@@ -39,7 +39,7 @@ from das.release.replicate_source import ReleaseSource
 from das.release.sources import source_of
 from das.report.chart import Chart
 from das.report.facts import BETWEEN, PUBLISHED, SERIES, class_ticks, height_of
-from das.report.panel import Look, Words, short
+from das.report.panel import MarkStyle, Words, short
 from das.report.template import render
 from das.truth.assessment import true_counts
 from das.truth.evaluation import differences, errors_of_two
@@ -78,10 +78,10 @@ def _ratios(rows: Sequence[Comparison], level: str, name: str, titles: Mapping[s
     for y, r in enumerate(every):
         x = max(r.ratio or 0, 1e-4)
         if r.ratio:
-            chart.plot([1, x], [y, y], Look(BETWEEN, "-", width=1.2), z=1)
+            chart.plot([1, x], [y, y], MarkStyle(BETWEEN, "-", width=1.2), z=1)
         else:
             chart.say(Words("no error", x, y, 8))
-        chart.plot([x], [y], Look(PUBLISHED, mark="s"))
+        chart.plot([x], [y], MarkStyle(PUBLISHED, mark="s"))
     chart.rows(words)
     chart.ends_at("MAE published / MAE noisy (log scale)")
     chart.finish(level_words(level), 0)
@@ -104,9 +104,11 @@ def _biases(rows: Sequence[Comparison], level: str, name: str, titles: Mapping[s
         low = [r.bias_published if r.bias_low is None else r.bias_low for _, r in here]
         high = [r.bias_published if r.bias_high is None else r.bias_high for _, r in here]
         title, noisy = titles.get(query, query), [r.bias_noisy or 0.0 for _, r in here]
-        chart.errors(x, y, low, high, Look(colour))
-        chart.plot(x, y, Look(colour, mark=marker, size=5), f"{title}, published")
-        chart.plot(x, noisy, Look(colour, mark=marker, face="#fff", size=5), f"{title}, noisy", z=1)
+        chart.errors(x, y, low, high, MarkStyle(colour))
+        chart.plot(x, y, MarkStyle(colour, mark=marker, size=5), f"{title}, published")
+        chart.plot(
+            x, noisy, MarkStyle(colour, mark=marker, face="#fff", size=5), f"{title}, noisy", z=1
+        )
     chart.y.threshold, chart.y.margin = 0.1, 0.1
     class_ticks(chart, classes)
     chart.ends_at("true count")
@@ -251,7 +253,7 @@ class PublishedPage:
 # place whose published count the measurements do not support.
 #
 # Units of the levels, and areas such as cities, are taken together as areas of blocks: one pass over
-# the measurements gives all of them. Like ``das.release.post``, nothing here can see the truth.
+# the measurements gives all of them. Like ``das.release.post_processing``, nothing here can see the truth.
 
 Ints = NDArray[np.int64]
 
@@ -493,7 +495,7 @@ class TwoLosses:
 
 
 @dataclass(frozen=True, repr=False)
-class Two(Closed):
+class Two(NoRepr):
     """Rows by universe: errors of both where there is a ``truth`` (the run that holds it; then they
     are ``written`` there), else differences. ``one_noise``: both are estimates of the same
     measurements. ``losses``: what both privacy statements say, where das drew the noise."""

@@ -2,7 +2,7 @@
 
 The link is a function of the published counts and of the number of the link alone: it costs no
 budget, and who has the release makes the same. Tracts are linked one by one, by any number of
-processes. Like :mod:`das.release.post`, nothing here can see the truth."""
+processes. Like :mod:`das.release.post_processing`, nothing here can see the truth."""
 
 from __future__ import annotations
 

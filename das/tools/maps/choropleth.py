@@ -21,7 +21,7 @@ from das.model.spelling import query as spelt
 from das.model.universe import Universe
 from das.release.replicate_source import ReleaseSource
 from das.report.answers import titled
-from das.report.panel import EDGE, INK, Look, element, key, pt, text
+from das.report.panel import EDGE, INK, MarkStyle, element, key, pt, text
 from das.report.template import render, whole
 from das.tables import Table
 
@@ -153,7 +153,7 @@ def drawing(data: Choropleth, *, alone: bool) -> str:
     for i, (words, color, _) in enumerate(groups):
         column, row = divmod(i, rows)
         x, y = EDGE + 3 + column * _ROOM[0] / 2, bottom + 14 * row
-        out.append(key(x, y, Look(INK, face=color, width=0.4), box=True))
+        out.append(key(x, y, MarkStyle(INK, face=color, width=0.4), box=True))
         out.append(text(words, x + 22, y + 3.5, 10))
     return element("map", data.title, _ROOM[0], bottom + 14 * rows, "\n".join(out))
 
@@ -191,7 +191,7 @@ def map_page(data: Choropleth) -> str:
 # One number of each place of a release, of whatever publication: an answer to a query, or a line
 # of a published table.
 #
-# Like ``das.release.post``, nothing here can see the truth.
+# Like ``das.release.post_processing``, nothing here can see the truth.
 
 #: Answers or lines that a message lists.
 LISTED_COUNTS = 20

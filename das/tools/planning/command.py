@@ -27,7 +27,13 @@ from das.cli.kit.options import (
     load_any,
     warn,
 )
-from das.cli.kit.shown import bypassed, margin_cells, measurement_line, options_table, promises_of
+from das.cli.kit.terminal_tables import (
+    bypassed,
+    margin_cells,
+    measurement_line,
+    options_table,
+    promises_of,
+)
 from das.errors import SpecError, UserError
 from das.model.mechanisms import COVERAGE
 from das.model.not_private import PLANNED, marked

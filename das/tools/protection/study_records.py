@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -18,7 +18,7 @@ NO_HOUSEHOLD = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StudyRecords(Closed, Frozen):
+class StudyRecords(NoRepr, Frozen):
     """Persons as arrays of int64, ``(persons,)``. ``place``: the unit of the lowest level of
     ``spine``; ``cell``: of ``schema``; ``household``: its number, 0 to households - 1, or
     :data:`NO_HOUSEHOLD`; ``None`` where the input has no households. ``points``: a coordinate pair

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from das.errors import SpecError
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -146,7 +146,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UseTally(Closed, Frozen):
+class UseTally(NoRepr, Frozen):
     """Of a use at a level, by cluster: ``units`` with persons, ``(clusters,)``; and by column the
     sums of absolute, squared and signed errors, of the true counts, and of how many are
     ``withheld``, ``(clusters, columns)``. A signed error is estimate minus truth."""
@@ -184,7 +184,7 @@ class UseTally(Closed, Frozen):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LineTally(Closed, Frozen):
+class LineTally(NoRepr, Frozen):
     """Lines of a level by cluster, ``(clusters,)``: all of units with persons, those that are
     withheld, and those whose true count is not zero, all and withheld."""
 

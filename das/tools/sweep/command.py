@@ -20,7 +20,7 @@ from das.cli.kit.options import (
     run_options,
     warn,
 )
-from das.cli.kit.shown import print_errors
+from das.cli.kit.terminal_tables import print_errors
 from das.engine.display import Live
 from das.errors import UserError
 from das.files import rows_csv

@@ -39,7 +39,7 @@ from das.files.run.run_directory import (
     read_json,
 )
 from das.model.error_rows import ErrorRow, PairedRow, SummaryRow, SweepRow
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.mechanisms import RHO
 from das.model.names import level_words
 from das.model.not_private import Private, marked
@@ -50,10 +50,10 @@ from das.register.file import RegisterLink
 from das.release.publications import publication, require
 from das.report.chart import Chart
 from das.report.facts import SERIES
-from das.report.panel import Look
+from das.report.panel import MarkStyle
 from das.report.template import render, upward
 from das.runs.makers import series_of
-from das.runs.pipeline import concluded
+from das.runs.pipeline import finish_run
 from das.runs.protocol import DerivedOutputs, MeasuringRecord, RunContext, RunInput, SeriesMaker
 from das.spec import Specification
 from das.stages import Stages
@@ -164,7 +164,9 @@ def _panel(
                 for r in rows
                 if (r.query, r.method, r.source) == (query, method, "postprocessed") and r.mae > 0
             ]
-            _line(chart, here, Look(colour, LINES[method], marker, size=5), f"{query}, {method}")
+            _line(
+                chart, here, MarkStyle(colour, LINES[method], marker, size=5), f"{query}, {method}"
+            )
     if chart.has_data():
         chart.rule(float(axis.here), upright=True, dash="-.")
         chart.x.above = [(float(b), f"{e:.3g}") for b, e in epsilon.items()]
@@ -182,14 +184,14 @@ def _theory(
     at = sorted((float(r.budget), r.mae) for r in noisy if drawn and r.mae > 0)
     if at:
         xs, ys = zip(*at, strict=True)
-        chart.plot(xs, ys, Look(colour, mark=marker, face="#fff", size=5), f"{query}, noisy")
+        chart.plot(xs, ys, MarkStyle(colour, mark=marker, face="#fff", size=5), f"{query}, noisy")
     known = sorted({(float(r.budget), r.expected_mae) for r in noisy if r.expected_mae})
     if known:
         xs, ys = zip(*known, strict=True)
-        chart.plot(xs, ys, Look(colour, ":", width=1.1))
+        chart.plot(xs, ys, MarkStyle(colour, ":", width=1.1))
 
 
-def _line(chart: Chart, rows: Sequence[SummaryRow], look: Look, label: str) -> None:
+def _line(chart: Chart, rows: Sequence[SummaryRow], look: MarkStyle, label: str) -> None:
     if not rows:
         return
     rows = sorted(rows, key=lambda r: r.budget)
@@ -248,7 +250,7 @@ WARNING = (
 
 
 @dataclass(frozen=True, repr=False)
-class SweepResult(Closed):
+class SweepResult(NoRepr):
     """The files of a sweep; ``rows`` and the first tables are those of the first universe, and
     ``others`` the tables of the others.
     """
@@ -485,7 +487,7 @@ def _finished(
 ) -> _Run:
     found, after = derived.result()
     work.stages.done += after.done
-    concluded(run.maker, work, measured, found)
+    finish_run(run.maker, work, measured, found)
     return run
 
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from das.errors import ReleaseError
 from das.files.run import tallies
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Leaf(Closed):
+class Leaf(NoRepr):
     name: str
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
@@ -24,7 +24,7 @@ class Leaf(Closed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tree(Closed):
+class Tree(NoRepr):
     leaves: tuple[Leaf, ...]
     numbers: tuple[int, ...] | None
 

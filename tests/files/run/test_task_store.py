@@ -21,7 +21,7 @@ from das.engine.local import LocalEngine
 from das.engine.tasks import Answer, Fault, HandedOver, Task, answer_of, outcome
 from das.errors import InputError, PrivacyError, ReleaseError, UserError
 from das.files import atomic
-from das.files.run.staged import ArrayEngine, attempt, opened, perform
+from das.files.run.stage_tasks import ArrayEngine, attempt, opened, perform
 from das.files.run.task_store import TaskStore
 from tests.engine.stages import SECRET, brief, count, fail, linger, tasks, unsure
 from tests.told import Told
@@ -203,7 +203,7 @@ import sys
 from pathlib import Path
 from das.engine.local import LocalEngine
 from das.engine.tasks import Silent
-from das.files.run.staged import perform
+from das.files.run.stage_tasks import perform
 from tests.engine.stages import linger, tasks
 if __name__ == "__main__":
     with LocalEngine(int(sys.argv[2])) as engine:
@@ -344,7 +344,7 @@ def test_a_head_that_waits_gets_answers_as_they_come(
 ) -> None:
     of = tasks(tmp_path, "abc")
     waiting = iter([of[1], of[2], of[0]])
-    monkeypatch.setattr("das.files.run.staged.sleep", lambda _: attempt(count, next(waiting)))
+    monkeypatch.setattr("das.files.run.stage_tasks.sleep", lambda _: attempt(count, next(waiting)))
     TaskStore(tmp_path).plan(of)
     with ArrayEngine(wait=True) as engine:
         assert [t.partition for t, _ in engine.answers(count, of)] == ["b", "c", "a"]

@@ -33,7 +33,7 @@ from das.release.estimating import (
     post_processed,
 )
 from das.release.opened import OpenedRelease, open_upper_tree
-from das.report.answers import AnswerKey, Shown
+from das.report.answers import AnswerKey, LookUp
 from das.report.facts import facts
 from das.runs.protocol import (
     BudgetAxis,
@@ -48,12 +48,12 @@ from das.size import Held, Size, refuse_beyond, sizes
 from das.spec import RunSpec
 from das.spec.notes import redundant_by_trees
 from das.stages import Stages
-from das.truth import beginning, by_subtree
+from das.truth import by_subtree, run_setup
 from das.truth.assessment import evaluate_run
-from das.truth.beginning import ResumeState
 from das.truth.measuring import check_configuration, check_sources
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared, TrueHistograms, over
+from das.truth.run_setup import ResumeState
 from das.version import __version__
 
 # What a run of counts takes of a machine, when its input is known.
@@ -127,7 +127,7 @@ class CountsMaker:
             refuse_beyond(sizes_of(self.spec, prepared), choice.workers)
         with stages("begin"):
             progress.stage("begin", None)
-            beginning.begin(self.spec, prepared, directory)
+            run_setup.begin(self.spec, prepared, directory)
         del prepared
         machine.give_back()
 
@@ -211,7 +211,7 @@ class CountsMaker:
         check_sources(read.sources, directory)
 
     def begin_on(self, read: Prepared, directory: RunDirectory, noise: RunDirectory | None) -> None:
-        beginning.begin(self.spec, read, directory, noise)
+        run_setup.begin(self.spec, read, directory, noise)
 
     def derive_in(
         self, pool: Executor, workers: int, work: RunContext, measured: MeasuringRecord
@@ -228,7 +228,7 @@ class CountsMaker:
         return InputOutlook(sizes_of(self.spec, prepared), spare)
 
     def _by_place(
-        self, upper_tree: OpenedRelease, shown: Shown | None, work: RunContext
+        self, upper_tree: OpenedRelease, shown: LookUp | None, work: RunContext
     ) -> ByPlace | None:
         """What the confidential page has of single places, from the answers that the public one
         shows.
@@ -284,7 +284,7 @@ def _derived(root: Path, workers: int) -> tuple[DerivedOutputs, Stages]:
 
 
 def _true_answers(
-    spec: RunSpec, shown: Shown, known: Mapping[str, TrueHistograms]
+    spec: RunSpec, shown: LookUp, known: Mapping[str, TrueHistograms]
 ) -> dict[AnswerKey, NDArray[np.int64]]:
     """The true answer for every answer of the release that the report shows."""
     schemas = {u.name: u.schema for u in spec.universes}

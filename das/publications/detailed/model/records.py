@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.names import Codes
 from das.publications.detailed.model.iterations import (
     ACROSS,
@@ -26,7 +26,7 @@ LEAVES = {table.name: table.leaves for product in PRODUCTS.values() for table in
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupRecords(Closed, Frozen):
+class GroupRecords(NoRepr, Frozen):
     """For each record, ``(n,)``: ``block``, the number of its block in a
     :class:`das.publications.detailed.model.iterations.Regions`; ``codes`` of race ``(n, 8)`` in the reported order, 0 for
     none; the code of ``ethnicity``; and by table its leaf, ``cells[table]``."""

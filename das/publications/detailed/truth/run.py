@@ -31,7 +31,7 @@ from das.files.messages import named, parted
 from das.files.run import run_directory, task_store
 from das.files.run.ledger import LedgerFile, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
-from das.files.run.staged import perform
+from das.files.run.stage_tasks import perform
 from das.model.budget import PlannedMeasurement
 from das.model.confidential import Confidential
 from das.model.not_private import marked

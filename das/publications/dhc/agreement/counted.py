@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.histogram import Histogram
 from das.publications.dhc.model.households import (
     ATTRIBUTE,
@@ -102,7 +102,7 @@ STRANGERS = tuple(range(LEVEL["roommate"], HOME))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AgreementCounts(Closed):
+class AgreementCounts(NoRepr):
     """The published counts of some units of one level: of ``persons`` (``dhcp``), ``households``
     (``dhch``) and ``units`` (``tenvacgq``)."""
 

@@ -168,7 +168,7 @@ def table_agreement(lines: LineValues, level: str) -> list[AgreementRow]:
 # microdata if they are there, otherwise its tables of persons and of households, which can be another
 # publisher's (:mod:`das.files.release.tables`).
 #
-# Like :mod:`das.release.post`, nothing here can see the truth.
+# Like :mod:`das.release.post_processing`, nothing here can see the truth.
 
 
 def agreement_of(folder: Path) -> list[AgreementRow]:

@@ -34,7 +34,7 @@ from das.files import codes as texts
 from das.files.readers.rows import UTF_8, Bools, CodedRows, Ints, coded_rows, names
 from das.files.readers.source import Member, members, sources
 from das.model.confidential import Confidential
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.names import Codes
 from das.model.records import Records
 from das.model.schema import Schema
@@ -360,7 +360,7 @@ NOTES = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinkedExtract(Closed, Frozen):
+class LinkedExtract(NoRepr, Frozen):
     """``blocks``: their codes in order, ``(blocks,)``; records of ``persons`` (``dhcp``),
     ``households`` (``dhch``) and ``units`` (``tenvacgq``) in them. ``notes``: sentences for the
     privacy statement."""
@@ -374,7 +374,7 @@ class LinkedExtract(Closed, Frozen):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinkedTables(Closed):
+class LinkedTables(NoRepr):
     """The rows of the three tables, which agree with each other: of ``people``, of ``homes`` with
     their ``cell`` of ``dhch``, and of ``units``; and the sorted ``codes`` of the blocks."""
 

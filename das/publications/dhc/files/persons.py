@@ -23,7 +23,7 @@ from das.files import codes as texts
 from das.files.readers.rows import CELL, COUNT, UTF_8
 from das.files.readers.table import ListedPlaces, blocks_of, counted_rows, joined
 from das.model.columns import Columns
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.records import Blocks
 from das.model.schema import Schema
 from das.model.source import Source
@@ -33,7 +33,7 @@ _HOME = "das-household"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PersonRows(Closed, Frozen):
+class PersonRows(NoRepr, Frozen):
     """For each person the number of the block (``place``), the ``cell`` of the schema, and the
     number of the ``household``, -1 for none; ``(persons,)``. ``household`` is ``None`` where the
     table has no column of households."""

@@ -14,7 +14,7 @@ from das.files import rows_csv
 from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory
 from das.model.error_rows import ErrorRow, FigureRow, ImpossibleRow
-from das.model.frozen import Closed, ClosedRows
+from das.model.frozen import NoRepr, NoReprRows
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.plan import Plan
@@ -73,7 +73,7 @@ def _lowest(persons: Histogram, units: Histogram) -> LowestCounts:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountedAreas(Closed):
+class CountedAreas(NoRepr):
     """Counts of some areas.
 
     ``persons`` is ``(areas, sex, age, origin, race)``, and those in households are ``(areas,)``.
@@ -229,7 +229,7 @@ FIGURES, IMPOSSIBLE = "figures.csv", "impossible.csv"
 
 
 @dataclass(frozen=True, repr=False)
-class DhcErrors(Closed):
+class DhcErrors(NoRepr):
     """What the comparison found: figures, impossible results, and errors of measured queries by
     universe.
     """
@@ -251,10 +251,10 @@ def dhc_errors(
     queries = {}
     for name, (tree, plan) in measured.items():
         true, out = over_tree(tree, truth[name], published[name])
-        queries[name] = ClosedRows(query_errors(true, out, tree, SCHEMAS[name], plan))
+        queries[name] = NoReprRows(query_errors(true, out, tree, SCHEMAS[name], plan))
     return DhcErrors(
-        ClosedRows(figures(truth, published, levels)),
-        ClosedRows(dhc_impossible(truth, published, levels)),
+        NoReprRows(figures(truth, published, levels)),
+        NoReprRows(dhc_impossible(truth, published, levels)),
         queries,
     )
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from das.engine.tasks import Answer, Engine, Task, Work
 from das.errors import PrivacyError
-from das.estimate.asking import PartOutline
+from das.estimate.estimator_process import PartOutline
 from das.estimate.outer import FromSubtrees, OuterEstimates, RefinedEstimates
 from das.estimate.prior import joined_prior
 from das.files import messages
@@ -33,8 +33,8 @@ from das.files.messages import named, parted
 from das.files.run import task_store
 from das.files.run.ledger import LedgerFile, MeasuredPart
 from das.files.run.run_directory import RunDirectory
-from das.files.run.staged import perform
-from das.model.frozen import Closed
+from das.files.run.stage_tasks import perform
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.measurement import RecordingSource
 from das.model.solution import Certificates
@@ -61,7 +61,7 @@ def _message(root: Path, name: str, subtree: int) -> Path:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SubtreeOracle(Closed):
+class SubtreeOracle(NoRepr):
     """One universe of a subtree: it answers requests at the levels below the upper tree, and
     remembers the answers."""
 
@@ -175,7 +175,7 @@ def _given(root: Path, name: str, subtree: int) -> Path:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DhcSubtrees(Closed):
+class DhcSubtrees(NoRepr):
     """The head of a run that is cut (:class:`das.publications.dhc.truth.measuring.BelowUpperTree`)."""
 
     opened: OpenedDhc
@@ -237,7 +237,7 @@ class DhcSubtrees(Closed):
         return OuterEstimates(counts, worst, prior)
 
 
-class _OfSubtrees(Closed):
+class _OfSubtrees(NoRepr):
     """What the subtrees of a universe know about the upper tree."""
 
     def __init__(self, opened: OpenedDhc, root: Path, universe: DhcUniverse, attempt: int) -> None:

@@ -30,7 +30,7 @@ from das.files.run.ledger import Entries, LedgerFile, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.measurement import RecordingSource, SparseSource
@@ -46,11 +46,11 @@ from das.publications.dhc.truth.oracle import OnDemandMeasurement, Pay
 from das.publications.dhc.truth.preparation import PreparedDhc, exact_units
 from das.release.seal import seal
 from das.truth import files as truth
-from das.truth.beginning import store, truth_digests
 from das.truth.bookkeeping import BudgetBook, StagePlan
 from das.truth.measure import truth_digest
 from das.truth.prepared import TrueHistograms, over, upward
 from das.truth.run_noise import noise_for
+from das.truth.run_setup import store, truth_digests
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ def exact(tree: MeasuredSpine, units: Confidential[Histogram]) -> tuple[Constrai
     )
 
 
-class MeasuringDhc(Closed):
+class MeasuringDhc(NoRepr):
     """The truth of a run that has begun, its key and its budget book. It answers the requests of
     estimation, and writes down its answers.
     """

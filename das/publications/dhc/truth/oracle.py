@@ -1,6 +1,6 @@
 """The wall of a run that measures on demand: one process estimates, another answers.
 
-The estimator (:mod:`das.estimate.asking`) is an enclosed process (:mod:`das.engine.enclosed`). The
+The estimator (:mod:`das.estimate.estimator_process`) is an enclosed process (:mod:`das.engine.enclosed`). The
 process of this module has the truth and the key. All that it gives the estimator are public values
 of the release, and answers to its questions: true counts plus noise.
 
@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from das.engine.enclosed import EnclosedProcess, enclosed, pickled
 from das.engine.tasks import SILENT, Progress
 from das.errors import PrivacyError, UserError
-from das.estimate.asking import EstimationJob, PartOutline, UpwardJob, of_message
+from das.estimate.estimator_process import EstimationJob, PartOutline, UpwardJob, of_message
 from das.estimate.outer import OuterProblem, RefinedEstimates
 from das.model.budget import PlannedMeasurement
 from das.model.confidential import Confidential
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram, SparseAnswers
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
@@ -43,7 +43,7 @@ from das.truth.measure import LevelMeasurements, check_fits, events
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnsweredPart(Closed):
+class AnsweredPart(NoRepr):
     """A part of a tree, and the source that answers questions about it."""
 
     outline: PartOutline
@@ -60,7 +60,7 @@ PartsOf = Callable[[int], AnsweredPart]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Oracle(Closed):
+class Oracle(NoRepr):
     """Answers the questions of one estimating process at a time, which may use ``workers`` processes
     of its own."""
 
@@ -161,7 +161,7 @@ def paying(ledger: Ledger, universe: str, schema: Schema, tree: MeasuredSpine, p
     return pay
 
 
-class OnDemandMeasurement(Closed):
+class OnDemandMeasurement(NoRepr):
     """A :class:`das.model.measurement.SparseSource` over the truth of a universe, level by
     level. It has the key of the noise, so it stays in the process that may see the truth.
 
@@ -247,7 +247,7 @@ class OnDemandMeasurement(Closed):
         )
 
 
-class _OnDemandLevel(Closed):
+class _OnDemandLevel(NoRepr):
     """One level: its chunks, their streams, and the true answers to each query requested so far."""
 
     def __init__(

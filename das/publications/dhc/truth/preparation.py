@@ -25,7 +25,7 @@ from das.geography import optimized
 from das.geography.tabulation import NATIONAL, Geocodes
 from das.model.areas import Areas
 from das.model.confidential import Confidential
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine, Subtrees
 from das.model.names import text
@@ -103,7 +103,7 @@ _NAME = "constraints.from must name a redistricting release of persons and housi
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PreparedDhc(Closed):
+class PreparedDhc(NoRepr):
     """What a run knows before it measures. ``spine`` is that of the earlier release, which ``spec``
     names; ``trees`` are measured. ``fixed`` are counts of persons and of units, and ``lowest`` true
     counts of the lowest units by universe."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.names import level_words
 from das.report.chart import Chart
-from das.report.panel import Look, Panel, Words, plain, short, width_of
+from das.report.panel import MarkStyle, Panel, Words, plain, short, width_of
 from das.report.template import render
 
 # The lines of ``results.csv`` and ``summary.csv`` of a study of protection methods.
@@ -23,7 +23,7 @@ PUBLISHED, WITH_ALSO = "published", "published and also"
 
 
 @dataclass(frozen=True, repr=False)
-class FrontierRow(Closed):
+class FrontierRow(NoRepr):
     """One measure of one point of the frontier: a line of ``results.csv``.
 
     A point is a ``curve``, its ``setting`` (from 0; ``label`` in words, ``named`` where the study
@@ -53,7 +53,7 @@ class FrontierRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class FrontierMean(Closed):
+class FrontierMean(NoRepr):
     """A measure over the ``repeats`` of a setting: a line of ``summary.csv``. ``low`` and ``high``
     are the interval at 95 % of the mean over keys, empty with fewer than two; ``se`` is the
     standard error of the sample of places, over all repeats together."""
@@ -206,7 +206,7 @@ def _curve(
     colour, mark = COLOURS[first.guarantee], _MARKS[i % len(_MARKS)]
     own = first.tables == PUBLISHED
     line = _LINES[i % len(_LINES)] if len(some) > 1 else ""
-    look = Look(colour, line, mark, face=None if own else "#fff", size=7, width=1.1)
+    look = MarkStyle(colour, line, mark, face=None if own else "#fff", size=7, width=1.1)
     xs, ys = [x for _, x, _, _ in some], [y for _, _, y, _ in some]
     held = [(x, y, m) for _, x, y, m in some if m.low is not None and m.high is not None]
     if held:
@@ -215,7 +215,7 @@ def _curve(
             [y for _, y, _ in held],
             [float(m.low or 0) for _, _, m in held],
             [float(m.high or 0) for _, _, m in held],
-            Look(colour, width=0.9),
+            MarkStyle(colour, width=0.9),
             cap=2,
         )
     chart.plot(xs, ys, look, label)
@@ -288,7 +288,7 @@ def withheld_figure(settings: Sequence[ShownSetting], level: str) -> str:
     chart = Chart(8.6, 0.8 + 0.34 * len(rows))
     for i, (s, value) in enumerate(rows):
         colour = COLOURS[s.first.guarantee]
-        chart.bars([(0.0, value, i - 0.3, i + 0.3)], Look(colour))
+        chart.bars([(0.0, value, i - 0.3, i + 0.3)], MarkStyle(colour))
         chart.say(Words(f"{value:.0f} %", value, i, 5, 0))
     chart.x.low, chart.x.high = 0.0, 112.0
     chart.x.ticks = [(v, f"{v:.0f} %") for v in (0.0, 25.0, 50.0, 75.0, 100.0)]

@@ -28,7 +28,7 @@ from das.files.run.run_directory import (
     read_text,
     refuse_full,
 )
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.tools.protection.study.page import FrontierMean, FrontierRow, StudyFacts, frontier_page
@@ -248,7 +248,7 @@ _FREE = ("methods", "map", "study", "also")
 
 
 @dataclass(frozen=True, repr=False)
-class FrontierResult(Closed):
+class FrontierResult(NoRepr):
     """The files of a study, and the lines of its summary."""
 
     table: Path

@@ -20,7 +20,7 @@ from das.errors import InputError, SpecError, UserError
 from das.files import atomic, messages, rows_csv
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory, create_private, read_json, refuse_full
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -219,7 +219,7 @@ def _kept(path: Path, units: int, cells: int) -> Reconstruction:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AttackResult(Closed):
+class AttackResult(NoRepr):
     """The guess, the places, and the scores where the truth was given."""
 
     found: Reconstruction

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.files import messages
-from das.model.frozen import Closed, Frozen
+from das.model.frozen import Frozen, NoRepr
 from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.model.student import interval
@@ -44,7 +44,7 @@ COUNTED = ("persons", "agree", "putative", "confirmed", "modal", "proportional",
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupScores(Closed, Frozen):
+class GroupScores(NoRepr, Frozen):
     """Of some sampled places (*clusters*): their numbers at the sampled level, ``(clusters,)``.
     ``keys``: the group of persons, the size of their unit, and ``unique`` for those in units whose
     records the tables determine; ``scores``: the numbers of :data:`COUNTED`, ``(clusters, keys,
@@ -184,7 +184,7 @@ MOST_COLUMNS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SampledRatio(Closed):
+class SampledRatio(NoRepr):
     """A measure: its name, what it is of, and numerator and denominator of each cluster,
     ``(clusters,)``, in the unit of the measure."""
 

@@ -29,7 +29,7 @@ from scipy.special import expit
 
 from das.model.budget import PlannedMeasurement, UnitPath, total
 from das.model.confidential import Confidential
-from das.model.frozen import Closed
+from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
@@ -68,7 +68,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, repr=False)
-class ExposureRow(Closed):
+class ExposureRow(NoRepr):
     """The unique persons of a level and query, in units of one population class (``bin``; ``all``).
 
     It has the intruder's posterior of the truth over them, given what was published: mean,

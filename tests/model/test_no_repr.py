@@ -18,7 +18,7 @@ import das
 from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
 from das.model.error_rows import ErrorRow
-from das.model.frozen import Closed, ClosedRows
+from das.model.frozen import NoRepr, NoReprRows
 from das.model.histogram import Histogram
 from das.model.records import Blocks, Extract, Records
 from das.model.schema import Attribute, Schema
@@ -72,7 +72,7 @@ def test_every_class_that_holds_the_truth_is_closed(name: str) -> None:
     found = [c for c in dataclasses_of(PACKAGE / name) if c.__name__ not in PUBLIC]
     assert found
     for c in found:
-        assert c.__repr__ is Closed.__repr__, c
+        assert c.__repr__ is NoRepr.__repr__, c
 
 
 def test_no_other_class_prints_a_field_that_holds_the_truth() -> None:
@@ -87,7 +87,7 @@ def test_no_other_class_prints_a_field_that_holds_the_truth() -> None:
                 for f in dataclasses.fields(c)
                 if f.repr and any(t in str(f.type) for t in TRUTH)
             ]
-            assert not open_ or issubclass(c, Closed), (c, open_)
+            assert not open_ or issubclass(c, NoRepr), (c, open_)
 
 
 def row(mae: float) -> ErrorRow:
@@ -100,7 +100,7 @@ def test_what_a_run_returns_is_a_line() -> None:
     assert "runs/one" in repr(outcome)
     assert len(repr(outcome)) < 200
     assert not any(x in repr(outcome) for x in ("98765", "12345", "Block"))
-    assert repr(ClosedRows(outcome.rows["persons"])) == "<9000 rows: confidential>"
+    assert repr(NoReprRows(outcome.rows["persons"])) == "<9000 rows: confidential>"
     assert repr(outcome.rows["persons"][0]) == "<ErrorRow: confidential>"
     assert "NOT PRIVATE" not in repr(outcome) + outcome._repr_html_()
     seeded = replace(outcome, private=False)

@@ -128,7 +128,7 @@ def estimate(
 ) -> Release:
     """Integer histograms of every level of the tree that was measured, with their certificates.
     ``source`` takes the place of the release's own measurements. ``done``:
-    the universes before this one, which can bound it (:mod:`das.release.post`).
+    the universes before this one, which can bound it (:mod:`das.release.post_processing`).
 
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is
     given."""
