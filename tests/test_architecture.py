@@ -337,6 +337,21 @@ RESTS_ON = {
 }
 
 
+def test_the_map_has_few_rows_and_names_what_is_there() -> None:
+    """A module, or a name in one; or a group of entry points."""
+    assert len(rows()) <= 25
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    gone = set()
+    for name in set(re.findall(r"`(das(?:\.\w+)+)", text)) - set(groups) - set(sources()):
+        module, _, last = name.rpartition(".")
+        while module and module not in sources():
+            module, _, last = module.rpartition(".")
+        if not re.search(rf"\b{last}\b", sources()[module].read_text(encoding="utf-8")):
+            gone.add(name)
+    assert gone == set()
+
+
 def test_a_publication_or_tool_is_one_folder() -> None:
     """The core imports none, a publication no tool, and each only those that it is said to rest
     on."""
