@@ -19,8 +19,7 @@ from benchmarks.fuzz.judge import Verdict, call, command
 from das import spec as specification
 from das.engine.tasks import SILENT
 from das.files import store
-from das.runs.makers import outlook_of
-from das.runs.protocol import RunInput
+from das.runs.protocol import RunInput, outlook_of
 from das.tools.protection.truth import study_input
 from das.tools.protection.truth.study import load_study
 from tests.jobs import frontier_small

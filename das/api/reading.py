@@ -40,9 +40,8 @@ from das.release.area_counts import counts
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.publications import RowOptions, publication_of, require
+from das.release.publications import RowOptions, publication_of, require, source_of
 from das.release.replicate_source import ReleaseSource, ReplicateSource
-from das.release.sources import source_of
 from das.spec import of_release
 from das.tables import Table
 

@@ -22,8 +22,7 @@ from das.files.run.run_directory import read_text, release_of
 from das.model.not_private import PLANNED, marked
 from das.model.schema import Schema
 from das.release.publications import Specified, publication, require
-from das.runs.makers import outlook_of
-from das.runs.protocol import InputOutlook, RunInput
+from das.runs.protocol import InputOutlook, RunInput, outlook_of
 from das.size import Size, refuse_beyond
 from das.spec import Specification
 from das.spec.parse import of_release

@@ -39,8 +39,8 @@ from das.model.spelling import named
 from das.release.area_counts import counts, statistics
 from das.release.intervals import Intervals
 from das.release.page import exact_queries
+from das.release.publications import source_of
 from das.release.replicate_source import ReleaseSource
-from das.release.sources import source_of
 from das.release.table_noise import TableNoise
 from das.tables import Table
 

@@ -1,6 +1,6 @@
 """What can be done with a release of each publication: the halves that cannot see the truth.
 
-The other halves, which make a publication from records, are in :mod:`das.runs.makers`. No other code
+The other halves, which make a publication from records, are in :mod:`das.runs.protocol`. No other code
 asks which publication it has: it asks for the half it needs, or what that half
 :data:`cannot <PublicHalf>` do."""
 
@@ -43,6 +43,7 @@ from das.version import __version__
 
 if TYPE_CHECKING:
     from das.size import Size
+
 
 # Which rows of noisy measurements a user wants, and how many rows are summarized.
 #
@@ -344,3 +345,16 @@ def _refuse(changes: Sequence[str], half: PublicHalf) -> None:
             where="--set, --method",
             remedy=half.cannot["estimate --set"],
         )
+
+
+# Which source of replicates a release is. Like ``das.release.post_processing``, nothing here can see the
+# truth.
+
+
+def source_of(release: Path, feature: str = "tables") -> ReleaseSource:
+    """The tables and counts of a release, as intervals need them. Raises :class:`UserError` if its
+    publication has no such ``feature``. Raises :class:`ReleaseError` or :class:`SpecError` if the
+    folder is not a complete release."""
+    half = publication_of(release)
+    require(half, feature, release)
+    return cast(TabulatedHalf, half).source(release)

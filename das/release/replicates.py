@@ -42,6 +42,7 @@ from das.noise.coordinates import LIMIT, CoordinateNoise
 from das.noise.entropy import ChunkLabel, CoordinateLabel
 from das.noise.samplers import SAMPLERS, VERSION, noisy_answers
 from das.release import interval_writing
+from das.release.publications import source_of
 from das.release.replicate_source import (
     EARLIER,
     IntervalOptions,
@@ -50,7 +51,6 @@ from das.release.replicate_source import (
     digest_of,
 )
 from das.release.seal import seal_intervals
-from das.release.sources import source_of
 from das.version import __version__
 
 Ints = NDArray[np.int64]

@@ -3,7 +3,7 @@
     begin -> measure | -> derive -> evaluate -> manifest
         (truth ends here)
 
-The publication defines the stages and what they do (:mod:`das.runs.makers`). A run begins once, and
+The publication defines the stages and what they do (:mod:`das.runs.protocol`). A run begins once, and
 resumes from its folder: the files there decide what is left to do. The manifest is the last
 file."""
 
@@ -25,8 +25,7 @@ from das.files.run.task_store import TaskStore
 from das.model.not_private import marked
 from das.register.entering import RegisterOptions
 from das.release.outcome import Outcome
-from das.runs.makers import maker_of
-from das.runs.protocol import DerivedOutputs, Maker, MeasuringRecord, RunContext, RunInput
+from das.runs.protocol import DerivedOutputs, Maker, MeasuringRecord, RunContext, RunInput, maker_of
 from das.spec import RunSpec, Specification
 from das.stages import Stages
 from das.truth import run_setup

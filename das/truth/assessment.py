@@ -8,8 +8,8 @@ from pathlib import Path
 
 from das.engine import Progress, Silent
 from das.errors import InputError
-from das.evaluate.coverage import CoverageTally, coverage_rows
 from das.evaluate.impossible import impossible
+from das.evaluate.tally import CoverageTally, coverage_rows
 from das.files import rows_csv
 from das.files.readers import area_list
 from das.files.release import areas as areas_file

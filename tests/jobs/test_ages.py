@@ -13,7 +13,7 @@ from das.model.universe import Universe
 from das.publications.dhc.ages import PlaceChoice, age_pictures
 from das.publications.dhc.figures import median_age
 from das.publications.dhc.model.persons import DHCP
-from das.release.sources import source_of
+from das.release.publications import source_of
 from das.replicates import ReplicateErrors, interval
 from tests.worlds import Worlds
 

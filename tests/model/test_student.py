@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from das.model.student import MANY, student
+from das.evaluate.comparison import MANY, student
 
 
 @given(st.integers(1, 3 * MANY), st.floats(0.01, 0.9999))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from das.errors import SpecError
-from das.spec.settings import built
+from das.spec.tree import built
 from das.tools.protection.truth.method import METHODS, own_method
 from tests.protect.people import records, tables
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from das.errors import SpecError
-from das.spec.settings import built
+from das.spec.tree import built
 from das.tools.protection.truth.method import METHODS
 from das.tools.protection.truth.methods.cell_key import CellKey
 from das.tools.protection.truth.methods.swapping import Swapping

@@ -25,9 +25,9 @@ from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
 from das.model.not_private import COLUMN, WARNING
 from das.release.area_counts import counts, statistics
+from das.release.publications import source_of
 from das.release.replicate_source import PAGE, IntervalOptions
 from das.release.replicates import make
-from das.release.sources import source_of
 from das.tools.areas import page as area_page
 from tests.commands import Commands
 from tests.report.parsed import Page, assert_sound, unpack

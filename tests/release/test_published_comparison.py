@@ -17,7 +17,7 @@ from das.files.readers import published_pl94
 from das.model.source import CountsByBlock
 from das.model.spine import Spine
 from das.publications.published.files.outside import Outside
-from das.release.sources import source_of
+from das.release.publications import source_of
 from das.tools.comparison.page import FIELDS, PublishedComparison, compare
 from tests.files.readers.test_pl94_2020 import State, put
 from tests.worlds import Worlds

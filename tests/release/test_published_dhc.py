@@ -30,9 +30,8 @@ from das.publications.published.files.outside import Outside
 from das.publications.published.public import estimate_from
 from das.publications.published.separate_trees import filled
 from das.release import verify
-from das.release.publications import publication_of, require
+from das.release.publications import publication_of, require, source_of
 from das.release.replicates import SeededNoise
-from das.release.sources import source_of
 
 NAME = "US_DHCP_PROD"
 

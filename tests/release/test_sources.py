@@ -24,8 +24,8 @@ from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.universe import PERSONS, Universe
 from das.release import interval_writing
+from das.release.publications import source_of
 from das.release.replicate_source import IntervalOptions, ReleaseSource, ReplicateSource
-from das.release.sources import source_of
 from das.tables import Table, universe_tables
 from tests.test_architecture import imports, sources
 from tests.worlds import Worlds

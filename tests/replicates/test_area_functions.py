@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from das.release.area_counts import FUNCTIONS, deviation, for_all_at_once
 from das.replicates import ReplicateErrors, interval
-from das.replicates.area_functions import FUNCTIONS, deviation, for_all_at_once
 
 SIMULATIONS, REPLICATES = 2000, 25
 COUNT = st.integers(0, 1000)

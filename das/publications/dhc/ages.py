@@ -26,9 +26,8 @@ from das.model.spelling import named
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.publications.dhc.figures import FEMALE, MALE, median_age, steps, symmetric
-from das.release.publications import publication_of
+from das.release.publications import publication_of, source_of
 from das.release.replicate_source import IntervalOptions, ReleaseSource
-from das.release.sources import source_of
 from das.replicates import ReplicateErrors, interval
 from das.report.chart import Chart
 from das.report.panel import INK, MarkStyle, Words, short

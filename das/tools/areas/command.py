@@ -38,8 +38,8 @@ from das.files.run.run_directory import release_of
 from das.model.areas import AreaRow, Areas
 from das.model.not_private import CELL, COLUMN, PLANNED, Private, marked
 from das.release.area_counts import ComputedStatistic, counts, statistics, unasked
+from das.release.publications import source_of
 from das.release.replicate_source import ENOUGH, ReleaseSource
-from das.release.sources import source_of
 from das.spec import RunSpec
 from das.tools.areas.page import AreaPlan, AreasOnSpine, planned
 

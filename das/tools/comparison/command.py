@@ -21,7 +21,7 @@ from das.files.run.run_directory import RunDirectory, release_of
 from das.model.error_rows import Comparison
 from das.model.not_private import Private, marked, marked_rows
 from das.model.universe import kind_of
-from das.release.sources import source_of
+from das.release.publications import source_of
 from das.report.facts import titles
 from das.report.privacy import bound
 from das.tools.comparison.page import (

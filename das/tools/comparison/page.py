@@ -35,8 +35,8 @@ from das.model.source import CountsByBlock
 from das.model.universe import Universe, kind_of
 from das.publications.dhc.truth.evaluation import SMALL
 from das.release.area_counts import AreaColumn, Statistic, counts, statistics
+from das.release.publications import source_of
 from das.release.replicate_source import ReleaseSource
-from das.release.sources import source_of
 from das.report.chart import Chart
 from das.report.facts import BETWEEN, PUBLISHED, SERIES, class_ticks, height_of
 from das.report.panel import MarkStyle, Words, short

@@ -35,8 +35,7 @@ from das.publications.dhc.agreement.tables import agreement_of
 from das.register.entering import RegisterOptions
 from das.release.outcome import Outcome
 from das.release.publications import publication, publication_of, require
-from das.runs.makers import evaluating, series_of
-from das.runs.protocol import RunInput
+from das.runs.protocol import RunInput, evaluating, series_of
 from das.spec import Specification
 from das.tools.sweep.runs import sweep as run_sweep
 from das.truth.assessment import INTERVALS

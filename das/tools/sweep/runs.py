@@ -52,9 +52,15 @@ from das.report.chart import Chart
 from das.report.facts import SERIES
 from das.report.panel import MarkStyle
 from das.report.template import render, upward
-from das.runs.makers import series_of
 from das.runs.pipeline import finish_run
-from das.runs.protocol import DerivedOutputs, MeasuringRecord, RunContext, RunInput, SeriesMaker
+from das.runs.protocol import (
+    DerivedOutputs,
+    MeasuringRecord,
+    RunContext,
+    RunInput,
+    SeriesMaker,
+    series_of,
+)
 from das.spec import Specification
 from das.stages import Stages
 

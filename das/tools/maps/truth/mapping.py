@@ -20,8 +20,8 @@ from das.model.spelling import named
 from das.model.spine import Spine
 from das.release.area_counts import Statistic, counts
 from das.release.intervals import Intervals
+from das.release.publications import source_of
 from das.release.replicate_source import ReleaseSource
-from das.release.sources import source_of
 from das.tools.maps import boundaries
 from das.tools.maps.choropleth import Choropleth, Form, OneCount, chosen, drawing, map_page
 from das.truth.assessment import true_counts

@@ -27,8 +27,7 @@ from das.spec.guess import Guess
 from das.spec.parse import validated
 from das.spec.parts import Files, Part
 from das.spec.schema_part import SchemaPart, TablePart
-from das.spec.settings import built
-from das.spec.tree import check_numbers, override, tree_of
+from das.spec.tree import built, check_numbers, override, tree_of
 
 #: The table set that is not a named one, and the readers.
 OWN = "own"

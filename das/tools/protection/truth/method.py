@@ -122,7 +122,7 @@ def own_method(spelled: str, folder: Path, where: str) -> type[ProtectionMethod]
 
 
 # The methods by the names that a study gives them. A table of a study becomes a method by
-# :func:`das.spec.settings.built`; a file has a method of your own (:mod:`das.tools.protection.truth.method`).
+# :func:`das.spec.tree.built`; a file has a method of your own (:mod:`das.tools.protection.truth.method`).
 
 #: The methods' classes by their names, in the order of pages.
 METHODS: Plugins[type[ProtectionMethod]] = Plugins(

@@ -9,8 +9,7 @@ from typing import Any
 from das.engine import Progress
 from das.errors import UserError
 from das.files.run.run_directory import create_private, refuse_full
-from das.spec.settings import built
-from das.spec.tree import override
+from das.spec.tree import built, override
 from das.tools.protection.study import files
 from das.tools.protection.study.spec import draft_of_linked
 from das.tools.protection.truth import study_input

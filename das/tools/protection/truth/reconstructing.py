@@ -25,8 +25,8 @@ from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import Universe
+from das.release.publications import source_of
 from das.release.replicate_source import ReleaseSource
-from das.release.sources import source_of
 from das.tools.protection import census_tables
 from das.tools.protection.attack import (
     AttackOptions,

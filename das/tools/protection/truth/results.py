@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.evaluate.comparison import interval
 from das.files import messages
 from das.model.frozen import Frozen, NoRepr
 from das.model.histogram import Histogram
 from das.model.spine import Spine
-from das.model.student import interval
 from das.tools.protection.attack import AttackStatus, Reconstruction, reconstruct
 from das.tools.protection.attack.reidentification import ReidentificationScore, reidentify
 from das.tools.protection.published import LevelLines, ProtectedTables, TableSet

@@ -28,7 +28,7 @@ from das.model.tabulation import Tabulation
 from das.release.opened import open_release
 from das.runs import pipeline
 from das.spec import RunSpec, of_kind, of_tree
-from das.spec.settings import built
+from das.spec.tree import built
 from das.tools.protection.attack import AttackOptions
 from das.tools.protection.census_tables import DHC as WITHOUT_RELATIONSHIPS
 from das.tools.protection.census_tables import joined_set, named_set, own_set, schema_of
