@@ -19,7 +19,6 @@ from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
-from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
@@ -101,12 +100,7 @@ class DaskEngine:
             ) from None
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         try:
             if kind is None:
                 self._cleanse()

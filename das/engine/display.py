@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from das.engine.tasks import Pace, Progress, Silent
@@ -32,12 +31,7 @@ class Live:
             self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is None:
             self._finish()
             if isinstance(self._log, Lines):
@@ -84,12 +78,7 @@ class Lines:
     def __enter__(self) -> Lines:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is None:
             self.finish()
 

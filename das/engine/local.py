@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing.connection import Pipe, wait
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, TypeVar
 
 from das.engine import server
@@ -380,12 +380,7 @@ class LocalEngine:
     def __enter__(self) -> LocalEngine:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *rest: object) -> None:
         self._leave()
 
     def answers(

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import das.errors
@@ -72,12 +71,7 @@ class Engine(Protocol):
 
     def __enter__(self) -> Engine: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None: ...
 
     def answers(
         self, work: Work, tasks: Iterable[Task], *, confidential: bool = False

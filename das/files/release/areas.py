@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from das.errors import InputError, ReleaseError
 from das.files import codes as texts
 from das.files import csv_text, parquet
-from das.files.release import spine as cut
+from das.files.release import spine as spine_file
 from das.model.areas import Areas
 from das.model.measured_spine import Subtrees
 from das.model.names import Codes, encoded
@@ -40,7 +40,7 @@ def write(
     private: Private = True,
 ) -> None:
     """Write the areas of the units of ``spine``; without ``subtrees``, in one piece."""
-    cut.write_cut(
+    spine_file.write_cut(
         path,
         SCHEMA,
         _tables(kinds, spine, subtrees or Subtrees.none(spine)),
@@ -60,7 +60,7 @@ def _tables(
         if starts is not None:
             home = np.searchsorted(starts, k.unit, side="right")
         order, called = np.argsort(home, kind="stable"), encoded(k.called)
-        for subtree, start, stop in cut.pieces(home[order]):
+        for subtree, start, stop in spine_file.pieces(home[order]):
             here = order[start:stop]
             places = k.codes[k.area[here]], called[k.area[here]], spine.codes[-1][k.unit[here]]
             yield (
@@ -81,7 +81,7 @@ def read_subtree(path: Path, subtree: int, spine: Spine) -> tuple[Areas, ...]:
     read."""
     if not path.exists():
         return ()
-    said = cut.row_groups(path)
+    said = spine_file.row_groups(path)
     if said is not None and said.of_subtree(0):
         raise ReleaseError("it has areas of no subtree", where=path, remedy=REMEDY)
     return _read(path, spine, None if said is None else said.of_subtree(subtree), some=said is None)
@@ -92,7 +92,7 @@ def _read(
 ) -> tuple[Areas, ...]:
     """From some row groups, or from all; with ``some`` only rows of the spine's units."""
     found: dict[bytes, _Kind] = {}
-    for kind, rows in cut.runs_of("kind", parquet.batches(path, COLUMNS, groups)):
+    for kind, rows in spine_file.runs_of("kind", parquet.batches(path, COLUMNS, groups)):
         codes = texts.codes(rows["geocode"])
         unit = spine.find(spine.levels[-1], codes)
         there = unit >= 0

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from das.errors import InputError, ReleaseError
 from das.files import codes as texts
 from das.files import csv_text
-from das.files.release import spine as cut
 from das.files.release import spine as spine_file
 from das.model import tabulation
 from das.model.measured_spine import MeasuredSpine, MeasuredUpperTree, Subtrees
@@ -68,7 +67,7 @@ def write(
         )
         return _classes(names, depth, ends[depth][a:b], tree.shares), texts.column(codes)
 
-    cut.write_cut(
+    spine_file.write_cut(
         path,
         SCHEMA,
         spine_file.tables(tree.spine, subtrees.level, home, SCHEMA, beside),
@@ -131,8 +130,8 @@ def read_subtree(path: Path, subtree: int, published: Spine) -> MeasuredSpine:
     return _checked(path, found, spine, published, upper, above.shares)
 
 
-def _said(path: Path) -> cut.RowGroups:
-    if (said := cut.row_groups(path)) is None:
+def _said(path: Path) -> spine_file.RowGroups:
+    if (said := spine_file.row_groups(path)) is None:
         raise ReleaseError(
             "it is not cut into subtrees, as the release's spine.parquet is",
             where=path,
@@ -141,7 +140,9 @@ def _said(path: Path) -> cut.RowGroups:
     return said
 
 
-def _upper_tree(path: Path, said: cut.RowGroups, published: Spine) -> tuple[_TreeRows, Spine]:
+def _upper_tree(
+    path: Path, said: spine_file.RowGroups, published: Spine
+) -> tuple[_TreeRows, Spine]:
     found = _TreeRows.from_path(path, published, said.of_subtree(0))
     found.shares = said.more.get("shares") is True
     if tuple(found.levels) != published.levels or published.levels[-1] != said.subtrees.level:

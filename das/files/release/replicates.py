@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
-from das.files.release import spine as cut
+from das.files.release import spine as spine_file
 from das.files.release.tables import GEOID, marks
 from das.files.run import run_directory
 from das.model.frozen import Frozen
@@ -133,7 +133,9 @@ def _numbers(folder: Path) -> set[int]:
 
 def units(path: Path) -> Codes:
     """The units in which somebody is, in order."""
-    found = [cut.same(rows[GEOID])[0] for rows in parquet.batches(path, [GEOID], size=1 << 20)]
+    found = [
+        spine_file.same(rows[GEOID])[0] for rows in parquet.batches(path, [GEOID], size=1 << 20)
+    ]
     return np.unique(np.concatenate([np.zeros(0, dtype="S1"), *found]))
 
 

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterable, Iterator
 from functools import partial
 from time import perf_counter, sleep
-from types import TracebackType
 
 from das.engine.choice import ARRAY, DASK, EngineChoice
 from das.engine.local import LocalEngine
@@ -37,12 +36,7 @@ class ArrayEngine:
     def __enter__(self) -> ArrayEngine:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *rest: object) -> None:
         return None
 
     def answers(

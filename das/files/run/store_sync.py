@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock
-from types import TracebackType
 from typing import Any
 
 from das.accounting.document import NAME as SEAL
@@ -166,12 +165,7 @@ class StoreSync:
     def __enter__(self) -> StoreSync:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *rest: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def measured(self, files: Mapping[str, str]) -> None:
