@@ -131,7 +131,6 @@ class Contour:
         self._last_gap: tuple[Fraction, NDArray[np.complex128], float] | None = None
 
     # --- the line and its step
-    # ------------------------------------------------------------------------------
 
     def covers(self, eps: Fraction) -> bool:
         """Whether ``eps`` is at most one standard deviation from the centre. Then the terms are
@@ -147,7 +146,6 @@ class Contour:
         return aliases(self.rho, self.c, float(eps), float(self.period))
 
     # --- the nodes
-    # ------------------------------------------------------------------------------------------
 
     @property
     def tau(self) -> float:
@@ -205,7 +203,6 @@ class Contour:
         return 2 * pi * turns(j, theta.rate / self.period)
 
     # --- the sum
-    # --------------------------------------------------------------------------------------------
 
     def gap(self, eps: Fraction) -> Fraction:
         """The distance from eps up to the next loss of the lattice, in (0, h]; 0 without a

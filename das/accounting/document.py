@@ -306,7 +306,6 @@ class NeighboursOf(Section):
 
 
 # --- what they make up
-# -----------------------------------------------------------------------------------------
 
 
 class Promises(Section):

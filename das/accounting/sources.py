@@ -292,7 +292,6 @@ class SourceChange:
 
 
 # --- the account as a document
-# ------------------------------------------------------------------------------------------
 
 
 class JointEpsilon(Section):

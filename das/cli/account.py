@@ -117,7 +117,6 @@ def _private(sources: Sequence[PrivacySource]) -> Private:
 
 
 # --- tables
-# --------------------------------------------------------------------------------------------
 
 
 def _print(account: JointAccount, private: Private) -> None:

@@ -78,7 +78,6 @@ class TreePasses:
     totals: bool
 
     # --- up and down
-    # ------------------------------------------------------------------------------------------
 
     def passes(self, inner: Array, leaves: Array) -> Pass:
         """From the leaves to the root and back, with the precisions of their own measurements."""
@@ -136,7 +135,6 @@ class TreePasses:
         return np.asarray(np.linalg.inv(s))
 
     # --- the derivative
-    # ---------------------------------------------------------------------------------------
 
     def back(
         self, tree_pass: Pass, bar: tuple[Array, Array, Array], bar_kinds: Array, bar_leaf: Array
@@ -201,7 +199,6 @@ class TreePasses:
         self._add(bar_m, self._into(g), -(c @ one @ c).reshape(len(c), -1))
 
     # --- between the flat arrays
-    # ------------------------------------------------------------------------------
 
     def _on_edges(self, leaf: Array) -> Array:
         return leaf[:, self.tree.edge_entries[0]]
@@ -309,7 +306,6 @@ class Recursion:
         )
 
     # --- up and down
-    # ------------------------------------------------------------------------------------------
 
     @cached_property
     def _passes(self) -> TreePasses:
@@ -332,7 +328,6 @@ class Recursion:
         return inner, leaves
 
     # --- estimands
-    # -------------------------------------------------------------------------------------------------
 
     @cached_property
     def _share(self) -> Array:

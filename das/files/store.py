@@ -221,7 +221,6 @@ class Store:
             )
 
     # --- one attempt each
-    # ----------------------------------------------------------------------------------------
 
     def _put(self, path: str, file: Path) -> None:
         if not (size := file.stat().st_size):

@@ -379,6 +379,5 @@ class Schema(Frozen):
 
 
 # --- the schemas of the publications
-# -----------------------------------------------------------------
 
 RACES = ("White", "Black", "AIAN", "Asian", "NHPI", "SOR")

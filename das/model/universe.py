@@ -46,7 +46,6 @@ class Publication:
 
 
 # --- tables
-# ------------------------------------------------------------------------------------------
 
 _NUMBER = {2: "two races", 3: "three races", 4: "four races", 5: "five races", 6: "six races"}
 ADULTS: Where = {"votingage": ("18-and-over",)}
@@ -121,7 +120,6 @@ _OCCUPANCY = (
 )
 
 # --- microdata
-# ---------------------------------------------------------------------------------------
 
 TABULATION = (
     ("TABBLKST", 2),
@@ -242,7 +240,6 @@ def _e2e_1940_persons() -> MicrodataForm:
 
 
 # --- the publications
-# --------------------------------------------------------------------------------
 
 REDISTRICTING_PERSONS = Publication(
     PL94,

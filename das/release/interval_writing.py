@@ -309,7 +309,6 @@ def _other(key: str, before: Mapping[str, Any], said: Mapping[str, Any]) -> str:
 
 
 # --- intervals
-# ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,7 +117,6 @@ class SourceReader:
         )
 
     # --- of draws
-    # ----------------------------------------------------------------------------------------
 
     def _of_terms(
         self, terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]], called: _SourceName
@@ -155,7 +154,6 @@ class SourceReader:
         )
 
     # --- of a statement without its release
-    # ----------------------------------------------------------------------------------------
 
     def _of_statement(self, said: Any, path: Path) -> tuple[PrivacySource, ...]:
         """By its ledger, where every unit of a level is measured alike and a record is in one; else

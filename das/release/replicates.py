@@ -213,7 +213,6 @@ class NewNoiseOnDemand:
 
 
 # --- a folder of them
-# ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

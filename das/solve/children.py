@@ -238,7 +238,6 @@ class Iteration:
             self.shares = s.shares(self.a, self.shares, moved)
 
     # --- answers and certificates
-    # --------------------------------------------------------------------------
 
     def _ended(self, ready: Mask, tol: float | None, k: int, ends: dict[int, ProblemEnd]) -> Mask:
         """End the problems that are ``ready`` and have a good certificate, or all that are ready;

@@ -283,7 +283,6 @@ class _Network:
         return out
 
     # --- arcs
-    # --------------------------------------------------------------------------------------------------
 
     def _leaves(self) -> tuple[Ints, Ints]:
         """Arcs from the parent's cells into the first link's groups: the first arcs of the network.

@@ -304,7 +304,6 @@ class ProblemBatch:
         return matrices.some([keep[self.layout.problem[a:b]] for a, b in self.layout.runs])
 
     # --- across the children of each problem
-    # ----------------------------------------------------------------
 
     def over_children(self, x: Array) -> Array:
         """The sum of each cell of each problem, in the order of ``parent``."""
@@ -327,7 +326,6 @@ class ProblemBatch:
         return x
 
     # --- matrices
-    # ---------------------------------------------------------------------------------------------
 
     def factored(
         self, diagonal: Array, weight: Array, old: FlatMap | None = None, moved: Mask | None = None

@@ -184,7 +184,6 @@ def _built(spec: CountsKeys, asked: _UniverseParts) -> Planned:
 
 
 # --- plans
-# -------------------------------------------------------------------------------------------
 
 
 def _relative(

@@ -73,7 +73,6 @@ def _digest_of(directory: RunDirectory, universe: str, name: str) -> str | None:
 
 
 # --- measure
-# -------------------------------------------------------------------------------------------------
 
 
 def measure(task: Task) -> Answer:
@@ -209,7 +208,6 @@ def upper_tree_of(
 
 
 # --- evaluate
-# ------------------------------------------------------------------------------------------------
 
 
 def evaluate(task: Task) -> Answer:
@@ -295,7 +293,6 @@ def _compared(
 
 
 # --- the head
-# ------------------------------------------------------------------------------------------------
 
 
 def measure_release(

@@ -112,7 +112,6 @@ class AreaAlgebra:
         self.unseen = np.zeros(self.directions.columns, dtype=bool)
 
     # --- the lowest level
-    # ---------------------------------------------------------------------------------------
 
     def lowest(self) -> tuple[Lowest, Below]:
         """The lowest units, batch by batch, and what they say of those above (nothing, of a tree of
@@ -231,7 +230,6 @@ class AreaAlgebra:
         return np.asarray((seen / value[~none]) @ seen.T + _VAGUE * (lost @ lost.T))
 
     # --- what is known
-    # ------------------------------------------------------------------------------------------
 
     def _gains(self, covariance: Array, query: Query) -> Array:
         """G of the formula, of each covariance."""
@@ -268,7 +266,6 @@ class AreaAlgebra:
         return self._known(depth).answers <= self._known(depth + 1).answers
 
     # --- from a tier to the one above
-    # ---------------------------------------------------------------------------
 
     def combine(self, tier: int, known: SubtreeMoments) -> Below:
         """What the units of a tier, which is not the lowest, say of those above."""

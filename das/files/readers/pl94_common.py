@@ -250,7 +250,6 @@ WIDTHS = {
 }
 
 # --- the tables
-# ---------------------------------------------------------------------------------------
 
 
 def _races(first: int) -> tuple[list[int], list[Identity]]:
@@ -332,7 +331,6 @@ def check_sums(
 
 
 # --- the geographic header and the segments
-# -----------------------------------------------------------
 
 
 def segments(

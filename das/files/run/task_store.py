@@ -73,7 +73,6 @@ class TaskStore:
         self._folders = (self.root / "confidential" / "work", self.root / "work")
 
     # --- the plan
-    # ------------------------------------------------------------------------------------------------
 
     def plan(self, tasks: Iterable[Task], *, confidential: bool = False) -> list[Task]:
         """Write down the tasks of a stage. A stage that has its plan keeps it, with other
@@ -185,7 +184,6 @@ class TaskStore:
             )
 
     # --- tasks
-    # ---------------------------------------------------------------------------------------------------
 
     def begin(self, task: Task) -> None:
         """Somebody is at work."""
@@ -257,7 +255,6 @@ class TaskStore:
         self._file(task, "faults").unlink(missing_ok=True)
 
     # --- how far it is
-    # -------------------------------------------------------------------------------------------
 
     def _at_work(self, tasks: Iterable[Task], opened: datetime) -> Iterator[AtWork]:
         """Those that somebody has begun since the run was ``opened``: who began before is gone."""
@@ -306,7 +303,6 @@ class TaskStore:
             atomic.remove_folder(folder)
 
     # --- files
-    # ---------------------------------------------------------------------------------------------------
 
     def _folder(self, stage: str) -> Path:
         return (

@@ -282,7 +282,6 @@ def _p_records(rng: np.random.Generator, homes: _Homes, county: Ints, serial: in
 
 
 # --- characters
-# --------------------------------------------------------------------------------------
 
 
 def _records(

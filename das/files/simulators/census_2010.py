@@ -41,7 +41,6 @@ PERSONS_PER_BLOCK = 42  #: over all blocks, empty ones too, as in Rhode Island
 
 
 # --- tables
-# ------------------------------------------------------------------------------------------
 
 
 def _tables(people: Population) -> Ints:
@@ -56,7 +55,6 @@ def _tables(people: Population) -> Ints:
 
 
 # --- files
-# -------------------------------------------------------------------------------------------
 
 
 def _segment(head: tuple[str, str, str], values: Ints) -> bytes:

@@ -154,7 +154,6 @@ def write_state(path: Path, world: SimulatedState, about: str) -> None:
 
 
 # --- segments
-# -----------------------------------------------------------------------------------------
 
 
 def _segment(
@@ -193,7 +192,6 @@ def _third(world: SimulatedState, records: _Records) -> list[pa.Array]:
 
 
 # --- the header
-# ---------------------------------------------------------------------------------------
 
 
 def _header(world: SimulatedState, records: _Records) -> list[pa.Array]:

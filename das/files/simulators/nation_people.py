@@ -100,7 +100,6 @@ class _County:
 
 
 # --- how many
-# -----------------------------------------------------------------------------------------
 
 
 def _shared(rng: np.random.Generator, total: int, weight: Floats) -> Ints:
@@ -161,7 +160,6 @@ def _homes(rng: np.random.Generator, county: _County, residents: Ints, empty: In
 
 
 # --- who
-# ----------------------------------------------------------------------------------------------
 
 
 def _drawn(

@@ -44,7 +44,6 @@ FACILITY_SIZE = np.array([0, 4.0, 0.5, 1.2, 0.6, 5.0, 2.5, 0.8])
 
 
 # --- random numbers
-# ----------------------------------------------------------------------------------
 
 
 def generator(*key: int) -> np.random.Generator:
@@ -94,7 +93,6 @@ def rank_in_group(counts: Ints) -> Ints:
 
 
 # --- states
-# ------------------------------------------------------------------------------------------
 
 
 def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]:
@@ -123,7 +121,6 @@ def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]
 
 
 # --- places
-# ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +228,6 @@ def _reservations(rng: np.random.Generator, n: int, areas: int) -> Ints:
 
 
 # --- people
-# ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,7 +113,6 @@ def _persons(query: str) -> DhcSums:
 
 
 # --- from a release of the DHC
-# --------------------------------------------------------------------------------------------------
 
 
 def named(spec: SdhcSpec) -> dict[str, str]:
@@ -201,7 +200,6 @@ def _regions(spec: SdhcSpec, level: str) -> Sequence[str]:
 
 
 # --- from the release itself
-# --------------------------------------------------------------------------------------------------
 
 
 def further(spec: SdhcSpec, written: str, where: Path) -> list[FurtherSums]:

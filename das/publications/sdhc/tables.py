@@ -217,7 +217,6 @@ def counted(opened: OpenedSdhc, cell: PublishedCell) -> int | None:
 
 
 # --- the dictionary
-# --------------------------------------------------------------------------------------------------
 
 _OFFICIAL = {
     "REGION_ID": "1, or the FIPS code of a state",

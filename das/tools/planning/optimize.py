@@ -146,7 +146,6 @@ def _ground(
 
 
 # --- what is shown
-# --------------------------------------------------------------------------------------------
 
 
 def _print(optimum: Optimum, spec: Specification, records: str) -> None:

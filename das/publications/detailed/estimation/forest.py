@@ -108,7 +108,6 @@ class Forest:
         self._rise()
 
     # --- up
-    # ------------------------------------------------------------------------------------------------------
 
     def _rise(self) -> None:
         lowest = len(self.layers) - 1
@@ -180,7 +179,6 @@ class Forest:
         return list(range(int(first), int(last)))
 
     # --- what a state is made of
-    # ----------------------------------------------------------------------------------
 
     def _there(self, at: int, bundle: Bundle) -> list[int]:
         return [c for c in bundle if self.layers[at].measured[c]]
@@ -228,7 +226,6 @@ class Forest:
         return Above(self.up[0], {(r, b): self.state(0, r, b) for b in bundles for r in roots})
 
     # --- down
-    # ----------------------------------------------------------------------------------------------------
 
     def fall(self, top: Above | None = None) -> None:
         """With what is known of the roots in the end (of all there is, if nothing is said)."""

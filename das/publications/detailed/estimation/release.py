@@ -267,7 +267,6 @@ class _RunEstimates:
         return all(len(self.plans.get(k, ())) == 2 for k in (*nation, *self.chain))
 
     # --- walks
-    # ---------------------------------------------------------------------------------------------------
 
     def write(self) -> dict[str, int]:
         across = "AIANNH" if self.plans.get("AIANNH") and "AIANNH" in self.kinds.beside else None
@@ -403,7 +402,6 @@ class _RunEstimates:
             files.write(forest, 0, guest, chunk.columns, whole, host, own)
 
     # --- parts
-    # ---------------------------------------------------------------------------------------------------
 
     def _sources(
         self, kind: str, subtree: int, ids: NDArray[np.bytes_] | None = None

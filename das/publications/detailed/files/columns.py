@@ -288,7 +288,6 @@ def _more(times: int) -> str:
 
 
 # --- columns
-# ---------------------------------------------------------------------------------------------------
 
 
 def whole(values: Codes, width: int = 15) -> NDArray[np.int64]:

@@ -47,7 +47,6 @@ PAIR = {"alone": "True", "alone or in any combination": "False"}
 FREE, ONLY, UNTABULATED = ("False", "False"), ("True", "False"), ("Null", "Null")
 
 # --- codes
-# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +164,6 @@ def _text(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 # --- the configuration
-# ---------------------------------------------------------------------------------------
 
 #: The budget of 2020 by product, for detailed groups of nations and states, those below, and
 #: regional groups.

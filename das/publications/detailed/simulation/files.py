@@ -195,7 +195,6 @@ def _move(part: Path, out: BinaryIO) -> None:
 
 
 # --- a state
-# -------------------------------------------------------------------------------------------------
 
 
 def _state(job: _Job, mixture: Mixture) -> None:
@@ -245,7 +244,6 @@ def _pieces(tract: NDArray[np.int64], persons: NDArray[np.int64]) -> Iterator[tu
 
 
 # --- lines
-# ---------------------------------------------------------------------------------------------------
 
 
 def _header(columns: Mapping[str, int]) -> bytes:

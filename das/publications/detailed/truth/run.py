@@ -277,7 +277,6 @@ def planned(opened: OpenedGroups) -> dict[StageKey, StagePlan]:
 
 
 # --- a state
-# -------------------------------------------------------------------------------------------------
 
 
 def task(given: Task) -> Answer:
@@ -385,7 +384,6 @@ def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> Peo
 
 
 # --- all of them
-# ---------------------------------------------------------------------------------------------
 
 
 def _sums(

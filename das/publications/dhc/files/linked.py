@@ -171,7 +171,6 @@ def _check_quarters(persons: LocatedRows, units: LocatedRows, blocks: Codes) -> 
 
 
 # --- persons and households
-# ----------------------------------------------------------------------------------
 
 
 def _possible(rows: CodedRows, schema: Schema, cell: Ints) -> None:
@@ -325,7 +324,6 @@ def _size(number: Ints, which: Bools, homes: CodedRows) -> Ints:
 
 
 # --- blocks
-# ----------------------------------------------------------------------------------------------------
 
 
 def _sums(shape: tuple[int, int], block: Ints, level: Ints, count: Ints) -> Ints:

@@ -431,7 +431,6 @@ _RECODES = (
 
 
 # --- structural zeros
-# --------------------------------------------------------------------------------
 
 _COUPLE, _ANY_OWN, _UNDER_6 = ("MO", "MS", "CO", "CS"), ("1", "2", "3"), ("1", "3")
 #: Ages of the householder of whom nobody in the household can be said to be older than their class

@@ -46,7 +46,6 @@ _NO_YES: Says = {"0": "no", "1": "yes"}
 
 
 # --- persons
-# -----------------------------------------------------------------------------------------
 
 _GQ_CODES = tuple(t.code for t in quarters.TYPES)
 _INSTITUTIONAL = len(quarters.levels("correctional", "juvenile", "nursing", "other-institutional"))
@@ -102,7 +101,6 @@ def person_form() -> MicrodataForm:
 
 
 # --- units
-# -------------------------------------------------------------------------------------------
 
 #: The fields of a unit after its place, and what those say that carry no attribute.
 UNIT_FIELDS = {
@@ -309,7 +307,6 @@ _NOBODY = "no household"
 
 
 # --- the file
-# ----------------------------------------------------------------------------------------
 
 
 def form() -> MicrodataForm:
@@ -359,7 +356,6 @@ def _says(parts: Sequence[CodedColumn]) -> dict[str, str]:
 
 
 # --- the counts
-# --------------------------------------------------------------------------------------
 
 
 def _tenures(households: Histogram) -> NDArray[np.int64]:

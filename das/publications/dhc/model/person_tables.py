@@ -101,7 +101,6 @@ def _who(label: str, *relgq: str, below: TableLines = (), where: Where | None = 
 
 
 # --- race and origin
-# ---------------------------------------------------------------------------------
 
 
 def _tallied(origin: Where) -> tuple[LabelledWhere, ...]:
@@ -130,7 +129,6 @@ def _tallied_by_origin() -> tuple[LabelledWhere, ...]:
 
 
 # --- relationship
-# ------------------------------------------------------------------------------------
 
 
 #: Those that are told apart by age; and all members but householders and other nonrelatives.
@@ -221,7 +219,6 @@ def _over_65() -> TableLines:
 
 
 # --- group quarters
-# ----------------------------------------------------------------------------------
 
 
 def _quarters(*, types: bool) -> TableLines:
@@ -283,7 +280,6 @@ def _counties() -> tuple[Tabulation, ...]:
 
 
 # --- all
-# ---------------------------------------------------------------------------------------------
 
 _SINGLE = (*spans(range(101), last=100)[:-1], (100, 104), (105, 109), (110, OLDEST))
 _GRANDCHILD: Where = {"relgq": ("grandchild",), **_MINOR}
@@ -415,7 +411,6 @@ def _sized(first: int) -> TableLines:
 
 
 # --- those that take more than a line
-# ----------------------------------------------------------------
 
 
 def _presence(age: int) -> TableLines:
@@ -538,7 +533,6 @@ def _types_by_age() -> TableLines:
 
 
 # --- all
-# ---------------------------------------------------------------------------------------------
 
 
 _BY_HOUSEHOLDER = (

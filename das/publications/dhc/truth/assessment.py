@@ -69,7 +69,6 @@ def _lowest(persons: Histogram, units: Histogram) -> LowestCounts:
 
 
 # --- areas
-# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -96,7 +96,6 @@ def read(file: Path, level: str, regions: Sequence[str]) -> MeasuredRegions:
 
 
 # --- the official layout
-# --------------------------------------------------------------------------------------------------
 
 
 def cell_column(table: str) -> str:

@@ -211,7 +211,6 @@ def _denominators(out: _Counter, records: SdhcRecords) -> None:
 
 
 # --- which persons of an address are kept
-# --------------------------------------------------------------------------------------------------
 
 PersonRow = tuple[int, int, int, int, int, int]
 
