@@ -30,7 +30,9 @@ S = TypeVar("S", bound=Stated)
 
 def seal(release: Path, said: S, name: str, known: Mapping[str, str] | None = None) -> S:
     """Write the statement ``said`` and its page, with the digests of all that is there now; returns
-    it as written. Files whose digest is ``known``, by their paths, are not read again."""
+    it as written. Files whose digest is ``known``, by their paths, are not read again. Drafts of an
+    attempt that was killed are deleted."""
+    atomic.clear_drafts(release)
     check_marked(release, files_below(release), said.private)
     whole = said.sealed(digests(release, known), software())
     atomic.write_text(release / PAGE, page(whole, name))

@@ -5,6 +5,7 @@ tests/contract/test_interruption.py and tests/truth/test_interruptions.py."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -141,6 +142,19 @@ def test_torn_messages_are_made_again(
     out = stopped(given, tmp_path / "run", Step(LedgerFile, "acknowledge"), seed=5)
     for path in (out / "confidential" / "work" / "sums").glob("*.npz"):
         path.write_bytes(path.read_bytes()[:-20])
+    runs.go(*given, out, seed=5, resume=True)
+    assert released(out) == released(whole)
+
+
+def test_tables_that_were_being_written_are_no_part_of_a_release(
+    given: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
+    """A killed attempt leaves a file that does not say yet that the run is seeded."""
+    out = Path(shutil.copytree(whole, tmp_path / "run"))
+    (out / "manifest.json").unlink()
+    draft = out / "release" / ".tables.tmp" / "t1" / "part-00000-pr.csv"
+    draft.parent.mkdir(parents=True)
+    draft.write_text("", encoding="utf-8")
     runs.go(*given, out, seed=5, resume=True)
     assert released(out) == released(whole)
 
