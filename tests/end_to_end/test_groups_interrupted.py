@@ -171,7 +171,7 @@ def test_what_was_acknowledged_and_is_gone_stops_the_run(
 def test_a_run_that_is_stopped_while_it_begins_leaves_nothing(
     given: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    for step in (Step(run, "write_public"), Step(run.people, "write"), Step(run, "_digests")):
+    for step in (Step(run, "write_public"), Step(run, "write_people"), Step(run, "_digests")):
         stopped(given, tmp_path / "run", step)
         assert not (tmp_path / "run").exists()
 
