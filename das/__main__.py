@@ -10,8 +10,7 @@ from io import TextIOWrapper
 
 def run() -> None:
     """Ctrl-C while the command line itself is loaded ends as it does later
-    (:mod:`das.cli.kit.lazy`).
-    """
+    (:mod:`das.cli.kit.lazy`)."""
     # what is loaded and counted stays: to look for cycles is a tenth of a short command
     gc.set_threshold(50_000, 20, 100)
     if isinstance(sys.stdout, TextIOWrapper) and codecs.lookup(sys.stdout.encoding).name != "utf-8":

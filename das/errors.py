@@ -1,8 +1,7 @@
 """One tree of errors. Each says what is wrong, where, and what to do about it.
 
 The exit code of the command line is an attribute of the class: 2 if the user can fix the problem
-(arguments, configuration, input), 3 if a run failed for another reason.
-"""
+(arguments, configuration, input), 3 if a run failed for another reason."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ def bounded(text: str, most: int) -> str:
     become their codes.
 
     >>> bounded("abcdefghijklmnopqrstuvwxyz", 11), bounded("a\\x1b[2J", 99)
-    ('abcdef[...]vwxyz', 'a\\\\x1b[2J')
-    """
+    ('abcdef[...]vwxyz', 'a\\\\x1b[2J')"""
     if len(text) > most:
         text = f"{text[: most - most // 2]}[...]{text[-(most // 2) :]}"
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
@@ -78,5 +76,4 @@ class SolverError(DasError):
 
 class StoreError(DasError):
     """A store that existed and does not answer as it should. Its content is whole; missing files
-    can be sent again.
-    """
+    can be sent again."""

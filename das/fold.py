@@ -93,14 +93,12 @@ class Tiers:
     @cached_property
     def alone(self) -> tuple[NDArray[np.bool_], ...]:
         """Which units of each tier are only children, ``(units,)``, and so equal to their parents.
-        The root is not one.
-        """
+        The root is not one."""
         return (np.zeros(self.units(0), dtype=bool), *map(only, self.parents[1:]))
 
     def families(self, start: int, stop: int) -> Tiers:
         """The tiers of the lowest units ``start:stop``, which are whole families. Their parents are
-        the first tier; parts, if there are any, are between. All are numbered from 0.
-        """
+        the first tier; parts, if there are any, are between. All are numbered from 0."""
         first = len(self) - (2 if self.level[-2] else 3)
         parents: list[Ints] = [self.parents[-1][start:stop]]
         total = [None if self.total[-1] is None else self.total[-1][start:stop]]
@@ -124,8 +122,7 @@ class Up(Protocol[Subtree, Told]):
 
     def condition(self, tier: int, told: Told) -> Subtree:
         """The estimates of the units of a tier, from their own measurements and from ``told``, the
-        combined estimates from below.
-        """
+        combined estimates from below."""
         ...
 
     def combine(self, tier: int, known: Subtree) -> Told:
@@ -160,8 +157,7 @@ def up(
     ...     print(tier, known)
     2 [1 1 1]
     1 [2 1]
-    0 [3]
-    """
+    0 [3]"""
     for tier in range(last, first - 1, -1):
         known = algebra.condition(tier, told)
         if not tier:
@@ -181,8 +177,7 @@ def top(algebra: Up[Subtree, Told], told: Told, last: int) -> Subtree:
 
 def down(algebra: Down[Final], above: Final, first: int, last: int) -> Iterator[tuple[int, Final]]:
     """Yields each tier from ``first`` down to ``last``, with the final values of its units.
-    ``above`` are the final values of the tier above ``first``.
-    """
+    ``above`` are the final values of the tier above ``first``."""
     for tier in range(first, last + 1):
         above = algebra.restrict(tier, above)
         yield tier, above

@@ -24,8 +24,7 @@ def expand(
     Example:
         >>> h = Histogram.from_triplets(2, 3, np.array([1, 0]), np.array([2, 1]), np.array([2, 1]))
         >>> expand(h)
-        (array([0, 1, 1]), array([1, 2, 2]))
-    """
+        (array([0, 1, 1]), array([1, 2, 2]))"""
     end = np.cumsum(h.count)
     records = int(end[-1]) if len(end) else 0
     stop = records if stop is None else min(stop, records)
@@ -40,8 +39,7 @@ def expand(
 
 def slices(h: Histogram, records: int) -> Iterator[tuple[int, int]]:
     """Slices of units in order. Each has as many units as together hold at most ``records``
-    records, or one unit that holds more.
-    """
+    records, or one unit that holds more."""
     end = np.cumsum(h.totals())
     first = 0
     while first < h.units:
@@ -66,8 +64,7 @@ def drawn(
     >>> drawn(h, np.array([0, 1]), b"seed").totals()
     array([0, 1])
     >>> drawn(h, np.array([1, 2]), b"seed").same_as(h)
-    True
-    """
+    True"""
     words = np.random.PCG64(int.from_bytes(seed, "big"))
     parts = []
     for first, last in slices(h, records):

@@ -1,6 +1,5 @@
 """A record of the stages of a run: seconds and peak memory, for the manifest; and the pages that
-could not be made.
-"""
+could not be made."""
 
 from __future__ import annotations
 

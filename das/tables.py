@@ -67,8 +67,7 @@ class Table:
         name: str, title: str, schema: Schema, lines: Sequence[tuple[str, Sequence[Box]]]
     ) -> Table:
         """A table from a label and boxes for each column. A column counts a record once for each
-        box that it is in.
-        """
+        box that it is in."""
         boxes = [box for _, each in lines for box in each]
         query = Query(
             name,
@@ -102,8 +101,7 @@ class Table:
         """Whether each column counts each cell, ``(columns, cells)``.
 
         Raises:
-            InputError: a column that counts some records more than once.
-        """
+            InputError: a column that counts some records more than once."""
         if odd := [c for j, c in enumerate(self.columns) if self.repeats(j)]:
             raise InputError(
                 f"column {odd[0]} counts some records more than once: it is no sum of cells",
@@ -151,8 +149,7 @@ class Table:
 
     def full_label(self, j: int) -> str:
         """The label of column ``j`` when shown without its table, as no other column has it. It also
-        says which attributes a rule assigned.
-        """
+        says which attributes a rule assigned."""
         return self.unique_labels[j] + _not_counted(self.assigned)
 
     @cached_property
@@ -167,8 +164,7 @@ class Table:
         and the result.
 
         Raises:
-            InputError: a histogram of another schema.
-        """
+            InputError: a histogram of another schema."""
         if h.cells != self.cells:
             raise InputError(
                 f"the histogram has {h.cells} cells, the table {self.cells}",
@@ -185,8 +181,7 @@ _KNOWN: dict[tuple[int, int, tuple[str, ...]], tuple[Tabulation, Schema, Table]]
 
 def _told(attribute: Attribute, masks: Sequence[NDArray[np.bool_]]) -> Grouping:
     """Groups of levels that every mask contains together or not at all, in the order of their first
-    levels.
-    """
+    levels."""
     _, first, group = np.unique(np.stack(masks), axis=1, return_index=True, return_inverse=True)
     number = np.argsort(np.argsort(first))[group.ravel()]
     return Grouping(
@@ -196,8 +191,7 @@ def _told(attribute: Attribute, masks: Sequence[NDArray[np.bool_]]) -> Grouping:
 
 def _answers(first: Sequence[NDArray[np.int64]], box: Box) -> NDArray[np.int64]:
     """The answers whose cells are in a box. The box must not cut a group in two. ``first`` has one
-    level of each group.
-    """
+    level of each group."""
     out = np.zeros(1, dtype=np.int64)
     for level, mask in zip(first, box, strict=True):
         out = (out[:, None] * len(level) + np.flatnonzero(mask[level])).ravel()
@@ -208,8 +202,7 @@ def _fields(name: str, number: int) -> tuple[str, ...]:
     """Table, three digits, and the number of the column, four digits.
 
     >>> _fields("P1", 2), _fields("young_women", 1)
-    (('P0010001', 'P0010002'), ('young_women0001',))
-    """
+    (('P0010001', 'P0010002'), ('young_women0001',))"""
     letters = name.rstrip("0123456789")
     head = (
         f"{letters}{int(name[len(letters) :]):03d}"
@@ -244,8 +237,7 @@ def published(schema: Schema, kind: RecordKind = PERSONS) -> tuple[Table, ...]:
     Example:
         >>> from das.model.redistricting import PL94
         >>> [(t.name, len(t.columns)) for t in published(PL94)]
-        [('P1', 71), ('P2', 73), ('P3', 71), ('P4', 73), ('P5', 10)]
-    """
+        [('P1', 71), ('P2', 73), ('P3', 71), ('P4', 73), ('P5', 10)]"""
     return tuple(table(t, schema) for t in kind.publication(schema).tables)
 
 
@@ -260,8 +252,7 @@ def _said(table: Table, schema: Schema, assigned: Collection[str]) -> Table:
 def _not_counted(assigned: Collection[str]) -> str:
     """
     >>> _not_counted(["hhgq"]), _not_counted([])
-    (' (NOT COUNTED: hhgq assigned)', '')
-    """
+    (' (NOT COUNTED: hhgq assigned)', '')"""
     return f" ({NOT_COUNTED}: {' and '.join(assigned)} assigned)" if assigned else ""
 
 

@@ -1,6 +1,5 @@
 """Linear algebra in one thread, so that sums have one order on every machine and with any number of
-workers.
-"""
+workers."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from threadpoolctl import ThreadpoolController
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limits linear algebra to one thread, in a block or in a decorated function. It costs some
-    twenty microseconds.
-    """
+    twenty microseconds."""
     found = _found(len(sys.modules))
     with nullcontext() if found is None else found.limit(limits=1):
         yield

@@ -6,6 +6,7 @@ worker, and look for examples in every file of tests, too.
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import re
@@ -43,3 +44,16 @@ def test_no_docstring_is_passed_over() -> None:
         assert found == len(EXAMPLE.findall(Path(module.__file__).read_text(encoding="utf-8"))), (
             name
         )
+
+
+def test_a_docstring_ends_on_its_last_line() -> None:
+    """Where the quotes have room there."""
+    wrong = []
+    for path in sorted((ROOT / "das").rglob("*.py")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                end = (node.end_lineno or 0) - 1
+                if lines[end].strip() == '"""' and len(lines[end - 1]) <= 97:
+                    wrong.append(f"{path.relative_to(ROOT)}:{end + 1}")
+    assert wrong == []

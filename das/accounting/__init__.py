@@ -1,6 +1,5 @@
 """The joint cost of draws: rho, and (epsilon, delta) exactly or by conversion. Also calibration,
-and the privacy statement.
-"""
+and the privacy statement."""
 
 from das.accounting.calibration import calibrate
 from das.accounting.changes import worst_pair

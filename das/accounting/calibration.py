@@ -41,8 +41,7 @@ def calibrate(
     >>> f = calibrate([(Fraction(10), 10)], 5, "1e-10")
     >>> from das.accounting import epsilon
     >>> 4.999999 < epsilon([(10 * f, 10)], "1e-10")[1] <= 5
-    True
-    """
+    True"""
     every = changed(draws)
     target, d = exact(epsilon, "epsilon"), checked_delta(delta)
     if target <= 0:
@@ -73,8 +72,7 @@ def _worst_factor(
     every: Differing, target: Fraction, delta: Fraction, method: Calibration
 ) -> float:
     """About the factor with which the worst of all compositions reaches the target. It takes the
-    factor of one composition, until no other is worse.
-    """
+    factor of one composition, until no other is worse."""
     (part,), factor, asked = every, 0.0, set()
     at = max(range(len(part.moves)), key=lambda i: part.composition(part.moves[i]).rho)
     while at not in asked:
@@ -99,8 +97,7 @@ def _factor(whole: Composition, target: Fraction, delta: Fraction, method: Calib
 
 def _root(excess: Callable[[float], float], start: float) -> float:
     """A root of a function that falls, though perhaps not everywhere. The search for a bracket goes
-    outwards from ``start``, the root for continuous noise.
-    """
+    outwards from ``start``, the root for continuous noise."""
     near, step = (start, excess(start)), 1e-3
     side = 1 if near[1] > 0 else -1
     far = (start + side * step, excess(start + side * step))

@@ -194,8 +194,7 @@ class WithNegligible:
 
     def _high(self, eps: Fraction) -> float:
         """An upper bound of ln of the others' delta. At negative epsilons it uses delta(-x) = 1 -
-        e^-x (1 - delta(x)).
-        """
+        e^-x (1 - delta(x))."""
         at = self._others.log_delta(abs(eps)).high
         return (
             at if eps >= 0 else log(min(1.0, (-expm1(eps) + exp(float(eps) + at)) * (1 + 8 * UNIT)))

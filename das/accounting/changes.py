@@ -129,8 +129,7 @@ def changes(
 
 def _moves_within(moves: Iterable[Move], levels: Sequence[str], top: str) -> list[Move]:
     """The moves between places in one unit of level ``top``: their paths have the same classes down
-    to that level.
-    """
+    to that level."""
     upper = set(levels[: levels.index(top) + 1])
     return [
         (a, b)
@@ -143,8 +142,7 @@ def touched(
     draws: Iterable[PlannedMeasurement], schema: Schema, attributes: Sequence[str]
 ) -> list[PlannedMeasurement]:
     """The draws that a change of these attributes can affect: those whose query does not sum over
-    all of them.
-    """
+    all of them."""
     axes, draws = [schema.axis(a) for a in attributes], list(draws)
     queries = {name: schema.query(name) for name in {d.query for d in draws}}
     told = {name for name, q in queries.items() if any(not q.groupings[i].is_total for i in axes)}
@@ -190,8 +188,7 @@ def told_apart(schema: Schema, queries: Collection[str]) -> frozenset[frozenset[
 
     >>> from das.model.redistricting import PL94
     >>> sorted(sorted(t) for t in told_apart(PL94, ["total", "hhgq", "hhinstlevels"]))
-    [[], ['hhgq'], ['hhgq', 'hhinstlevels']]
-    """
+    [[], ['hhgq'], ['hhgq', 'hhinstlevels']]"""
     found = frozenset([frozenset[str]()])
     for axis in range(len(schema.attributes)):
         group = np.stack([schema.query(q).groupings[axis].group_of for q in queries])
@@ -248,8 +245,7 @@ def worst_pair(
     ...     {"plain": [(Fraction(8), 10)], "bypassed": [(Fraction(8), 9), (Fraction(4), 1)]},
     ...     "1e-10",
     ... )[0]
-    ('bypassed', 'bypassed')
-    """
+    ('bypassed', 'bypassed')"""
     if not paths:
         raise ValueError("there are no paths")
     number: dict[DrawCounts, int] = {}

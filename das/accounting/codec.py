@@ -1,6 +1,5 @@
 """Writes a privacy statement as text, reads that text (only here), and makes its published JSON
-Schema.
-"""
+Schema."""
 
 from __future__ import annotations
 
@@ -93,8 +92,7 @@ def identity(statement: Stated) -> str:
 
 def document_from_json(value: Mapping[str, Any], where: object = None) -> Document:
     """The statement that a JSON object represents. Raises :class:`ReleaseError` with the place of
-    its first fault.
-    """
+    its first fault."""
     said = value.get("format")
     if said is None:
         raise ReleaseError(

@@ -69,8 +69,7 @@ class LogDelta:
 
 def period(rho: float, centre: float, at: Saddle) -> Fraction:
     """The T with which aliases are below e^-38 of delta, at every epsilon within the saddle's width
-    of the centre.
-    """
+    of the centre."""
     goal = at.log_size - at.c * at.width - 38
     t = -goal / at.c
     while aliases(rho, at.c, centre - at.width, t) > goal + 1:
@@ -134,8 +133,7 @@ class Contour:
 
     def covers(self, eps: Fraction) -> bool:
         """Whether ``eps`` is at most one standard deviation from the centre. Then the terms are
-        hardly larger than their sum.
-        """
+        hardly larger than their sum."""
         return abs(float(eps - self.centre)) <= self.width
 
     def _period(self) -> Fraction:
@@ -150,8 +148,7 @@ class Contour:
     @property
     def tau(self) -> float:
         """Nodes whose product of bounds is below e^-tau are dropped: together about e^-38 of the
-        answer.
-        """
+        answer."""
         times = 1 / float(self.composition.step) if self.lattice else self.c + 1
         return 39 + max(0.0, log(sqrt(2 * pi) * self.width * times))
 
@@ -214,8 +211,7 @@ class Contour:
 
     def exponent(self, eps: Fraction) -> Fraction:
         """rho (c^2 + c) - c (eps + g), exactly: the scale of the terms, without
-        :meth:`TiltedGaussian.log_moment`.
-        """
+        :meth:`TiltedGaussian.log_moment`."""
         c = Fraction(self.c)
         return self.composition.rho * (c * c + c) - c * (eps + self.gap(eps))
 

@@ -45,8 +45,7 @@ def decimal(value: Fraction) -> str:
     """Powers of ten as people write them, other values as exact fractions.
 
     >>> decimal(Fraction(1, 10**10)), decimal(Fraction(1, 3))
-    ('1e-10', '1/3')
-    """
+    ('1e-10', '1/3')"""
     zeros = len(str(value.denominator)) - 1
     return f"1e-{zeros}" if value == Fraction(1, 10**zeros) and zeros else str(value)
 
@@ -310,8 +309,7 @@ class NeighboursOf(Section):
 
 class Promises(Section):
     """The guarantee between any neighbors and, if there are such, between neighbors that agree on
-    the exact counts.
-    """
+    the exact counts."""
 
     neighbours_of: NeighboursOf
     guarantee: By[SerializeAsAny[Promise]]
@@ -354,8 +352,7 @@ class Account(Promises):
 
     def paths_of(self, universe: str, lines: Iterable[Line]) -> tuple[UnitPath, ...]:
         """The paths in a universe: those that are stated or, if there are none, one path with all
-        the ``lines``.
-        """
+        the ``lines``."""
         if self.paths is not None and universe in self.paths:
             return tuple(tuple(path.classes.items()) for path in self.paths[universe])
         return (tuple(dict.fromkeys(line.place for line in lines)),)
@@ -412,8 +409,7 @@ class Stated(Section):
 
 class Statement(Stated, Account):
     """The statement of a release whose noise das drew: its ledger, and the draws that interrupted
-    attempts lost.
-    """
+    attempts lost."""
 
     private: bool
     assigned: By[By[str]]
@@ -474,8 +470,7 @@ OwnStatement: TypeAlias = GaussianStatement | GeometricStatement
 @dataclass(frozen=True)
 class Forms:
     """The forms of a statement for one mechanism. Their field names are the mechanism's symbol and
-    currency.
-    """
+    currency."""
 
     account: type[OwnAccount]
     statement: type[OwnStatement]

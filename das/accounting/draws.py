@@ -65,8 +65,7 @@ class Composition:
         with several paths (use ``compositions``).
 
         >>> Composition.from_draws([(Fraction(4), 1), (Fraction(2), 1), (Fraction(4), 2)]).parts
-        ((Fraction(1, 4), 3), (Fraction(1, 2), 1))
-        """
+        ((Fraction(1, 4), 3), (Fraction(1, 2), 1))"""
         if isinstance(draws, Composition):
             return draws
         if isinstance(draws, Plan):
@@ -94,8 +93,7 @@ class Composition:
     @staticmethod
     def differing(draw_counts: DrawCounts) -> Composition:
         """The composition of given numbers of draws, by noise. Raises :class:`PrivacyError` for
-        any noise except the discrete Gaussian.
-        """
+        any noise except the discrete Gaussian."""
         if other := [m for (m, _), _ in draw_counts if m != DISCRETE_GAUSSIAN]:
             remedy = (
                 "its epsilons add up, see das.accounting.pure"
@@ -117,8 +115,7 @@ class Composition:
     @cached_property
     def step(self) -> Fraction:
         """The greatest h that divides every precision: losses are rho plus multiples of
-        h.
-        """
+        h."""
         whole = lcm(*(p.denominator for p, _, _ in self.every))
         return Fraction(gcd(*(int(k * p * whole) for p, k, _ in self.every)), whole)
 
@@ -274,8 +271,7 @@ def compositions(draws: Draws | Composition) -> tuple[Composition, ...]:
 
 def changed(draws: Draws | Composition) -> Differing:
     """What differs between neighbors. For a plan, this is given for each pair of its paths or each
-    path; for anything else, all of it differs.
-    """
+    path; for anything else, all of it differs."""
     if isinstance(draws, Plan):
         return record(draws.measurements, draws.neighbours, draws.paths)
     return (only(Composition.from_draws(draws)),)
@@ -290,8 +286,7 @@ def record(
     draws: Sequence[PlannedMeasurement], neighbours: Neighbours, paths: Sequence[UnitPath] = ()
 ) -> Differing:
     """What differs between neighbors, for each pair of paths or each path. Without ``paths`` all
-    draws are on one path.
-    """
+    draws are on one path."""
     return differing(
         draws, combinations_with_replacement(paths or [through(draws)], neighbours.sensitivity)
     )

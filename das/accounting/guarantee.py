@@ -50,8 +50,7 @@ def guarantees(
     currency: str, parts: Mapping[str, Differing], delta: Fraction
 ) -> dict[str, Zcdp | Pure]:
     """The guarantee of each universe by itself and, if there are several, of all together
-    (``total``).
-    """
+    (``total``)."""
     deltas = {*DELTAS, delta}
     out = {name: guarantee(currency, found, deltas, [name]) for name, found in parts.items()}
     if len(parts) > 1:
@@ -78,8 +77,7 @@ def epsilons(
     differing: Differing, delta: Fraction, universes: Sequence[str] = (PERSONS.name,)
 ) -> Epsilons:
     """Epsilon at ``delta`` by every method. If a universe has several paths, also names the pair
-    for which epsilon is largest.
-    """
+    for which epsilon is largest."""
     rho, at = cost(RHO, differing), worst_epsilon(differing, delta)
     return Epsilons.make(
         delta=delta,
@@ -111,8 +109,7 @@ def exact_epsilon(differing: Differing, delta: Fraction) -> tuple[float, float]:
 @lru_cache(maxsize=1024)
 def worst_epsilon(differing: Differing, delta: Fraction) -> WorstLoss:
     """The worst epsilon, kept, because several steps need it for the same plan: the check of the
-    specification, the statement, and its verification.
-    """
+    specification, the statement, and its verification."""
     return profile.worst_epsilon(differing, delta)
 
 

@@ -102,8 +102,7 @@ def _runs(
     low: IntervalEnds, high: IntervalEnds, rate: float
 ) -> Iterator[tuple[IntervalEnds, IntervalEnds]]:
     """The intervals, in runs with about :data:`SIZE` bumps of ``rate`` each. Longer intervals are
-    cut.
-    """
+    cut."""
     bumps, span = (high - low) * rate + 1, max(1, int(min(SIZE / rate, MOST)))
     if bumps.sum() < SIZE:
         yield low, high
@@ -216,8 +215,7 @@ def is_worst(sigma_sq: Fraction, k: int) -> bool:
     """Whether the change of one answer by ``k`` dominates all that change answers by ``k`` in sum.
 
     >>> is_worst(Fraction(1709), 22), is_worst(Fraction(12), 2), is_worst(Fraction(5), 2)
-    (True, True, False)
-    """
+    (True, True, False)"""
     if k == 1:
         return True
     if sigma_sq <= WIDTH:
@@ -236,8 +234,7 @@ def is_worst(sigma_sq: Fraction, k: int) -> bool:
 @dataclass(frozen=True)
 class Saddle:
     """``c``; ``width``, the square root of the second derivative at c; and ``log_size``, about ln
-    delta.
-    """
+    delta."""
 
     c: float
     width: float
@@ -316,8 +313,7 @@ TAU = 48.0
 
 def periodic_peaks(composition: Composition, tau: float, most: int) -> PeriodicPeaks:
     """The places where the product of bounds exceeds :math:`e^{-\tau}` on some line, and perhaps
-    others.
-    """
+    others."""
     return _known(composition, TAU * 2.0 ** max(0, ceil(log2(tau / TAU))), most)
 
 
@@ -352,8 +348,7 @@ class PeriodicPeaks:
 
     def nodes(self, period: Fraction, last: int) -> tuple[Integers, int]:
         """The j of 0..``last`` near a place, and perhaps others, in a sum with this ``period``; and
-        up to which j the list is complete.
-        """
+        up to which j the list is complete."""
         scale = float(period / self._grid)
         goal = ceil((last + 1) / scale) + 1
         with self._lock:

@@ -70,8 +70,7 @@ def options(
     present shares until each margin holds. If errors after estimation are known, a last one has
     draws that are as cheap as margins after estimation allow.
 
-    Raises :class:`SpecError` for a level or query that does not exist.
-    """
+    Raises :class:`SpecError` for a level or query that does not exist."""
     plan = repricing.plan
     out = [Option("now", "as the configuration has it", plan)]
     wished = {d: margin_cost(d, plan, m, coverage) for d, m in _drawn(repricing, margins)}
@@ -150,8 +149,7 @@ def least_cost(
     >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
     >>> rho = least_cost(DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED, 3, 0.95)
     >>> round(float(rho), 3), round(1.9208 / 3**2, 3)  # SafeTab-P's convention asks for more
-    (0.153, 0.213)
-    """
+    (0.153, 0.213)"""
 
     def holds(parameter: Fraction) -> bool:
         return mechanism.margin(parameter, coverage) <= most
@@ -169,8 +167,7 @@ def rounded_up(cost: Fraction) -> Fraction:
     """The least number with ``DIGITS`` digits that is not less than ``cost``.
 
     >>> rounded_up(Fraction(1, 3))
-    Fraction(1667, 5000)
-    """
+    Fraction(1667, 5000)"""
     unit = Fraction(10) ** (floor(log10(cost)) + 1 - DIGITS)
     return ceil(cost / unit) * unit
 
@@ -181,8 +178,7 @@ def normal_cost(neighbours: Neighbours, most: int, coverage: float) -> float:
     >>> round(
     ...     normal_cost(Neighbours.BOUNDED, 3, 0.95), 3
     ... )  # Table 7: 3.842 for a sensitivity 9 times as large
-    0.427
-    """
+    0.427"""
     return NormalDist().inv_cdf((1 + coverage) / 2) ** 2 * neighbours.sensitivity / (2 * most**2)
 
 
@@ -209,8 +205,7 @@ def _draw(repricing: Repricing, level: str, query: str) -> PlannedMeasurement:
 
 def _added(repricing: Repricing, added: QueryCosts) -> dict[LevelQuery, Fraction]:
     """The costs to add, each at a level of the plan. A query that is already measured there gets
-    the plan's spelling.
-    """
+    the plan's spelling."""
     out, plan = dict[LevelQuery, Fraction](), repricing.plan
     for (level, query), cost in added.items():
         where = f"{level}:{query}"
@@ -236,8 +231,7 @@ def _sum(costs: QueryCosts, more: QueryCosts) -> dict[LevelQuery, Fraction]:
 
 def repriced(like: Plan, costs: QueryCosts) -> Plan:
     """A plan with these costs, level by level, and with the classes and paths of ``like`` where
-    units of a level have classes.
-    """
+    units of a level have classes."""
     levels = dict.fromkeys(d.level for d in like.plain)
     by_level = {
         level: {query: cost for (lv, query), cost in costs.items() if lv == level}

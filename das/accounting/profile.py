@@ -69,16 +69,14 @@ FEW_NODES = 1e5
 
 class Atoms:
     """Everything that matters at epsilons near ``centre``: the losses minus rho, and their
-    probabilities. ``reaches`` are the r.
-    """
+    probabilities. ``reaches`` are the r."""
 
     lattice = False
 
     @staticmethod
     def from_composition(composition: Composition, centre: Fraction) -> Atoms | None:
         """The atoms, or ``None``. They serve if there are few combinations and many nodes, and no
-        probability is too small for a float.
-        """
+        probability is too small for a float."""
         at = saddle(composition, float(centre))
         least = at.log_size - at.c * at.width  # about ln delta, at every epsilon covered
         draws = composition.every
@@ -301,8 +299,7 @@ def epsilon(
 
     >>> low, high = epsilon([(Fraction(20), 40)], "1e-10")
     >>> round(low, 6), round(high, 6), high - low < 1e-10
-    (9.618602, 9.618602, True)
-    """
+    (9.618602, 9.618602, True)"""
     d = checked_delta(delta)
     if method == "zcdp-tight":
         return max(tight(c.rho, d) for c in compositions(draws))
@@ -319,8 +316,7 @@ def curve(
     certify: bool = False,
 ) -> list[tuple[float, float]]:
     """The intervals of :func:`epsilon` at several deltas, in the given order: each as if it were
-    asked alone.
-    """
+    asked alone."""
     if method != "pld":
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
     ds = [checked_delta(d) for d in deltas]
@@ -410,8 +406,7 @@ def delta(
 
     >>> low, high = delta([(Fraction(20), 40)], Fraction(10))
     >>> 0 < high - low < 1e-12 * high
-    True
-    """
+    True"""
     eps = exact(epsilon, "epsilon")
     if eps < 0:
         raise ValueError(f"epsilon is {eps}, not >= 0")
@@ -443,8 +438,7 @@ def log_of(x: Fraction) -> float:
 
 def _floats(low: float, high: float) -> tuple[float, float]:
     """The numbers with these logarithms, rounded outwards. The error of exp is less than two units,
-    plus the rounding of its argument.
-    """
+    plus the rounding of its argument."""
     slack = 8 * UNIT
     least = exp(low - slack * (1 - low)) if low > -690 else 0.0
     return least, min(1.0, exp(max(high, -690.0) + slack * (1 - max(high, -690.0))))

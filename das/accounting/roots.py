@@ -27,8 +27,7 @@ def crossing(
     Raises ``ValueError`` for ends of the same sign.
 
     >>> round(crossing(lambda x: x * x - 2, (0.0, -2.0), (2.0, 2.0)), 12)
-    1.414213562373
-    """
+    1.414213562373"""
     if a[1] * b[1] > 0:
         raise ValueError(f"the signs at {a[0]} and {b[0]} are the same")
     part = 0.5

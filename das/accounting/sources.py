@@ -265,8 +265,7 @@ class PrivacySource:
 @dataclass(frozen=True)
 class SourceChange:
     """What a relation changes in one source, in words; what one record costs, and how often that
-    counts.
-    """
+    counts."""
 
     source: PrivacySource
     says: str
@@ -552,8 +551,7 @@ class SourceList(Section):
 
 def source_list_from_json(value: Mapping[str, Any], where: object) -> SourceList:
     """The list that a JSON object is. Raises :class:`SpecError` with the place of its first
-    fault.
-    """
+    fault."""
     try:
         return SourceList.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:

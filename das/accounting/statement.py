@@ -130,8 +130,7 @@ class Terms:
 @dataclass(frozen=True)
 class LedgerEvents:
     """Events by universe: those of the release, and those that interrupted attempts lost. The lost
-    events are spent, too.
-    """
+    events are spent, too."""
 
     events: Mapping[str, Sequence[Event]]
     lost: Mapping[str, Sequence[Event]] = field(default_factory=dict)
@@ -144,8 +143,7 @@ class LedgerEvents:
 
 def account(terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> OwnAccount:
     """The costs of a plan or a ledger, by universe: exact totals, epsilons, and the costs of single
-    changes.
-    """
+    changes."""
     paths = {u: terms.paths_of(u, ds) for u, ds in draws.items()}
     spent = {u: dearest(ds, paths[u]) for u, ds in draws.items()}
     target = terms.target
@@ -219,8 +217,7 @@ def _changes(
     terms: Terms, universe: str, draws: Sequence[PlannedMeasurement]
 ) -> list[StatedChange]:
     """The cost of each change of one record: exactly, and as epsilon at the delta of the
-    specification.
-    """
+    specification."""
     out: list[StatedChange] = []
     for c in terms.changes(universe, draws):
         said = {

@@ -36,8 +36,7 @@ SMALL = Fraction(1, 4)
 @dataclass(frozen=True)
 class TiltedGaussian:
     """``n`` draws of precision ``p`` on the line at ``c``, each of whose answers differs by
-    ``k``.
-    """
+    ``k``."""
 
     p: Fraction
     n: int
@@ -73,8 +72,7 @@ class TiltedGaussian:
     @cached_property
     def _near(self) -> range:
         """The x to sum over where the variance is small: p >= 4, so e^{-p (6.5^2 - 1/4) / 2} <
-        e^-80 is left out.
-        """
+        e^-80 is left out."""
         return range(round(self.c) - 7, round(self.c) + 8)
 
     def _dual(self, c: float) -> float:
@@ -105,8 +103,7 @@ class TiltedGaussian:
 
     def _felt(self, most: float) -> list[int]:
         """The terms that matter: those that exceed e^-45 for some |t| <= ``most``, without the
-        first (k = 0, which is 1).
-        """
+        first (k = 0, which is 1)."""
         s = self.sigma_sq
         return [k for k in self._terms if k and 2 * pi * s * abs(k) * (pi * abs(k) - most) < 45]
 
@@ -157,8 +154,7 @@ class TiltedGaussian:
 
     def reach(self, tau: float) -> float:
         """The |t| beyond which the bound is at most e^-tau; pi where it never is. Rounded
-        upwards.
-        """
+        upwards."""
         if tau not in self._reaches:
             self._reaches[tau] = self._reach(tau)
         return self._reaches[tau]

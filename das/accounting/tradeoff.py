@@ -12,8 +12,7 @@ w_2 < w_3`, if G is certainly highest at the middle one,
 .. math:: f(\alpha) \le G_2 + \max\Bigl((G_2 - G_1) \frac{w_3 - w_2}{w_2 - w_1}, (G_2 - G_3) \frac{w_2 - w_1}{w_3 - w_2}\Bigr),
 
 by extending the chords. On a lattice G is linear between the losses, so the highest of those
-between :math:`w_1` and :math:`w_3` is the maximum itself.
-"""
+between :math:`w_1` and :math:`w_3` is the maximum itself."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ def tradeoff(draws: Draws | Composition, alphas: Iterable[Exactly]) -> list[tupl
 
     >>> [(low, high)] = tradeoff([(Fraction(50), 10)], ["0.05"])
     >>> round(low, 6), high - low < 1e-11
-    (0.884482, True)
-    """
+    (0.884482, True)"""
     levels = [exact(a, "alpha") for a in alphas]
     if wrong := [a for a in levels if not 0 <= a <= 1]:
         raise ValueError(f"alpha is {wrong[0]}, not between 0 and 1")
@@ -99,8 +97,7 @@ def _where(dual: _Dual) -> tuple[Fraction, Fraction]:
     The slope of delta in w is :math:`-Q[L > \varepsilon]`, so that there :math:`Q[L > \varepsilon]
     \le \alpha \le Q[L \ge \varepsilon]`; and :math:`L + \rho` under Q exceeds x, or falls short of
     -x, with probability
-    :math:`e^{-x^2/4\rho}` at most.
-    """
+    :math:`e^{-x^2/4\rho}` at most."""
     rho = dual.profile.composition.rho
     below, above = (
         Fraction(2 * sqrt(float(rho) * (1e-9 - log_of(a)))) for a in (1 - dual.alpha, dual.alpha)
@@ -128,8 +125,7 @@ def _top(dual: _Dual, first: float, last: float) -> Fraction:
 
 def _unit(dual: _Dual, top: Fraction) -> Fraction:
     """The first distance to look left and right: one step of the lattice, or a small part of the
-    width.
-    """
+    width."""
     if dual.profile.on_lattice(top):
         return dual.profile.composition.step
     return Fraction(1e-9 * sqrt(2 * float(dual.profile.composition.rho)))

@@ -126,8 +126,7 @@ class PathDraws:
     @cached_property
     def sigma_sq(self) -> Floats:
         """The variances, ``(precisions, 1)``; 1 for those that are ``small``, which
-        :class:`TiltedGaussian` sums in another way.
-        """
+        :class:`TiltedGaussian` sums in another way."""
         return np.array(
             [1.0 if i in self.small else float(1 / p) for i, p in enumerate(self.precisions)]
         )[:, None]
@@ -187,8 +186,7 @@ class PathDraws:
 
     def log_phi(self, t: Floats, c: float) -> tuple[Complex, Floats]:
         """ln of every path's characteristic function times its moment, and its error in units of
-        2^-53.
-        """
+        2^-53."""
         s, tilt = self.sigma_sq, self.tilts(c)
         with np.errstate(divide="ignore"):
             one = np.asarray(
@@ -263,8 +261,7 @@ class SharedQuadrature:
 
 def of_all(parts: list[PathDraws], period: Fraction, tau: float) -> list[SharedQuadrature]:
     """The nodes of the compositions with a fine path, and of the others. The part with the most rho
-    decides which are fine.
-    """
+    decides which are fine."""
     rho, first = (
         sum((part.rho for part in parts), Fraction(0)),
         max(range(len(parts)), key=lambda u: parts[u].rho),
@@ -330,8 +327,7 @@ class LineSums:
 
     def _values(self, part: PathDraws, angles: Floats) -> tuple[Complex, Floats]:
         """The values of every move ``(moves, nodes)``, relative to the scale of the dearest, and
-        their errors in units of rounding.
-        """
+        their errors in units of rounding."""
         c = Fraction(self.c)
         log_phi, off = part.log_phi(angles, self.c)
         less = np.array(
@@ -393,8 +389,7 @@ class LineSums:
 
 def _distinct(rows: Complex, alike: float) -> Ints:
     """The numbers of the first of each set of rows whose parts round to the same multiples of
-    ``alike``.
-    """
+    ``alike``."""
     grid = np.round(np.concatenate([rows.real, rows.imag], axis=1) / alike) + 0.0  # no -0
     first: dict[bytes, int] = {}
     for i, row in enumerate(grid):
@@ -429,8 +424,7 @@ def epsilon(
     differing: Differing, delta: Fraction, exactly: Callable[[Composition], Interval]
 ) -> WorstLoss:
     """The largest epsilon at ``delta`` over all combinations of one change of each part.
-    ``exactly`` gives the interval of one composition.
-    """
+    ``exactly`` gives the interval of one composition."""
     if count(differing) <= FEW:
         return all_of(differing, exactly)
     bounds, goal = _Bounds(differing), log(delta.numerator) - log(delta.denominator)
@@ -467,8 +461,7 @@ def log_delta(
     differing: Differing, eps: Fraction, exactly: Callable[[Composition], Interval]
 ) -> WorstLoss:
     """The natural logarithm of the largest delta at ``eps``. ``exactly`` gives the interval of one
-    composition.
-    """
+    composition."""
     if count(differing) <= FEW:
         return all_of(differing, exactly)
     bounds, best = _Bounds(differing), _Solved(differing, exactly)
@@ -547,8 +540,7 @@ class _Bounds:
 
     def highest(self, eps: Fraction, but: Sequence[At] = ()) -> tuple[float, At]:
         """The largest bound of ln delta(eps), and the first composition that has it, or nearly has
-        it. Leaves out the compositions ``but``.
-        """
+        it. Leaves out the compositions ``but``."""
         line = self._line(eps)
         return max((group.highest(eps, but) for group in line.groups), key=lambda found: found[0])
 

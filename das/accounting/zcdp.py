@@ -63,8 +63,7 @@ def bun_steinke(rho: Rational, delta: Rational) -> float:
     """Epsilon at ``delta``, by the simple conversion.
 
     >>> round(bun_steinke(Fraction(293764, 114921), Fraction(1, 10**10)), 4)
-    17.9002
-    """
+    17.9002"""
     r, log_inverse = _checked(rho, delta)
     return r + 2 * sqrt(r * log_inverse)
 
@@ -73,8 +72,7 @@ def tight(rho: Rational, delta: Rational) -> float:
     """Epsilon at ``delta``, by the tight conversion.
 
     >>> round(tight(Fraction(293764, 114921), Fraction(1, 10**10)), 4)
-    17.1436
-    """
+    17.1436"""
     r, log_inverse = _checked(rho, delta)
     if r == 0:
         return 0.0
@@ -91,8 +89,7 @@ def no_more(rho: Rational, delta: Rational) -> float:
 
 def bun_steinke_delta(rho: Rational, epsilon: Rational) -> float:
     """The inverse of :func:`bun_steinke`: exp(-(epsilon - rho)^2 / 4 rho), and 1 up to epsilon =
-    rho.
-    """
+    rho."""
     if (r := countable(rho, "rho")) == 0:
         return 0.0
     return exp(-(max(0.0, countable(epsilon, "epsilon") - r) ** 2) / (4 * r))
@@ -112,8 +109,7 @@ def tight_delta(rho: Rational, epsilon: Rational) -> float:
 
 def _zero(increasing: Callable[[float], float], low: float, high: float) -> float:
     """Where an increasing function passes 0 between two positive numbers, to the last digits. If it
-    does not, the end that is nearer to 0.
-    """
+    does not, the end that is nearer to 0."""
     for _ in range(120):
         middle = sqrt(low * high)
         if not low < middle < high:
@@ -124,8 +120,7 @@ def _zero(increasing: Callable[[float], float], low: float, high: float) -> floa
 
 def implied(rho: Rational) -> float:
     """sqrt(2 rho): the epsilon of a pure mechanism with the same rho (Kazan and Reiter 2022,
-    section 2).
-    """
+    section 2)."""
     return sqrt(2 * countable(rho, "rho"))
 
 
@@ -151,8 +146,7 @@ def log_delta(rho: float, eps: float) -> float:
 
 def epsilon(rho: float, goal: float, most: float) -> float:
     """The epsilon at which ln delta is ``goal``: 0 if ln delta is lower everywhere, ``most`` if it
-    is still higher there.
-    """
+    is still higher there."""
 
     def excess(eps: float) -> float:
         return max(log_delta(rho, eps), -1e9) - goal
@@ -199,8 +193,7 @@ def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
     whose costs are no epsilon.
 
     >>> pure(Plan.of_epsilon("1/2", ["State"], ["total"]))
-    Fraction(1, 2)
-    """
+    Fraction(1, 2)"""
     every = (
         draws.measurements
         if isinstance(draws, Plan)

@@ -1,6 +1,5 @@
 """Answers of queries, and columns of tables, as tidy frames: a row for each of them and unit, with
-names of places and words for the codes.
-"""
+names of places and words for the codes."""
 
 from __future__ import annotations
 

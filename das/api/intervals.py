@@ -1,6 +1,5 @@
 """Intervals of published counts, from a run or a release, or from replicates that somebody else
-made.
-"""
+made."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ def intervals(
     Raises:
         UserError: neither a release nor replicates, or both; a folder of something else, or of
             intervals of another release or seed; no such table or level; measurements of another
-            publisher, whose budget nobody states.
-    """
+            publisher, whose budget nobody states."""
     refuse_within_import()
     chosen = tuple(tables), tuple(levels)
     if replicates_from is not None:

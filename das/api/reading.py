@@ -1,6 +1,5 @@
 """What a user reads of a release: frames with words for the codes, from the release's own
-specification.
-"""
+specification."""
 
 from __future__ import annotations
 
@@ -370,8 +369,7 @@ def _level(release: ReleaseSource, wanted: str) -> str:
 
 def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     """With the names of places after their codes; without them where there is no release that knows
-    them.
-    """
+    them."""
     release = release_above(Path(path))
     if release is None or not (release / SPINE).is_file():
         return frame
@@ -385,8 +383,7 @@ def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
 
 def _marked(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     """Rows of a seeded run say so; those of a file that is by itself have been told by its
-    reader.
-    """
+    reader."""
     release = release_above(Path(path))
     return frame if release is None or privacy_of(release) else frame.assign(**{COLUMN: CELL})
 

@@ -68,5 +68,4 @@ COMMANDS: Plugins[click.Command] = Plugins("das.commands", "command", click.Comm
 @click.version_option(das.__version__, prog_name="das")
 def main() -> None:
     """The TopDown disclosure-avoidance system: census records to noisy measurements and synthetic
-    microdata.
-    """
+    microdata."""

@@ -1,6 +1,5 @@
 """What a configuration or a release costs, and whether a release is what its privacy statement
-says.
-"""
+says."""
 
 from __future__ import annotations
 
@@ -433,6 +432,5 @@ def sign(run_dir: Path, key: Path) -> None:
 @click.option("--sources", is_flag=True, help="Print that of a list of sources instead.")
 def schema(sources: bool) -> None:
     """Print the JSON Schema of release/privacy.json: the names and types of this version of the
-    format.
-    """
+    format."""
     click.echo(json.dumps(source_list.json_schema() if sources else json_schema(), indent=2))

@@ -92,8 +92,7 @@ def estimate(
     files of some states are enough: levels above parts that are missing are left out, with a note.
 
     The output is a complete release with the original's measurements (linked, where the disk can),
-    ledger and privacy statement. Every command works on it.
-    """
+    ledger and privacy statement. Every command works on it."""
     changes = (*changes, *([f"estimation.method={method}"] if method else ()))
     with Live(quiet) as progress:
         known = _outside(**beside, progress=progress)

@@ -67,8 +67,7 @@ def show(
     constraints: bool,
 ) -> CommandAnswer:
     """Print rows as CSV, one for each answer, with codes and labels. Rows of a seeded run have
-    one more column, which says so.
-    """
+    one more column, which says so."""
     from das.api.reading import read_nmf  # with pandas
 
     frame = read_nmf(

@@ -128,8 +128,7 @@ def tables(
     """Print a published table of a RUN or release. Without --level and --table: list the available
     tables.
 
-    Counts of areas off the spine are sums of the published counts of their blocks.
-    """
+    Counts of areas off the spine are sums of the published counts of their blocks."""
     release = source_of(release_of(run))
     if level is None and name is None and listed is None:
         named = called or prefixes
@@ -220,8 +219,7 @@ def _ends(
     wanted: NDArray[np.bool_],
 ) -> table_export.IntervalOf:
     """Both ends of the interval of each column, of units of a level or of areas: from the
-    measurements, or, where these were made on demand, those that `das intervals` has made.
-    """
+    measurements, or, where these were made on demand, those that `das intervals` has made."""
     if release.measured is None:
         return _made_ends(release, table, at, areas)
     if areas is None:
@@ -290,8 +288,7 @@ def _places(
     release: ReleaseSource, at: str, areas: Areas | None, table: Table, *, noise: bool
 ) -> PlaceColumns:
     """The rows of a table. Areas get the noise of the first column, and with ``noise`` all rows get
-    that of every column.
-    """
+    that of every column."""
     if areas is None and not noise:
         return PlaceColumns.of_level(release.spine, at)
     if release.measured is None:

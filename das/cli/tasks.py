@@ -45,8 +45,7 @@ def task(run: Path, stage: str, partition: str) -> None:
     """Do one task of a run, as `das run tasks` names it. Any machine with the run's folder can do it.
 
     You can repeat a task, or do it twice at once: the result is the same. Exit code 0 means that
-    it is done.
-    """
+    it is done."""
     began = perf_counter()
     do(run, stage, partition)
     click.echo(f"{stage} {partition}: done in {duration(perf_counter() - began)}")
@@ -58,8 +57,7 @@ def task(run: Path, stage: str, partition: str) -> None:
 @answering
 def tasks(run: Path, stage: str | None) -> CommandAnswer:
     """List the remaining tasks of the stages that have begun, largest first: a line `STAGE
-    PARTITION` for each.
-    """
+    PARTITION` for each."""
     task_store, ended = _task_store(run)
     stages = [] if ended else task_store.stages() if stage is None else [stage]
     left = [t for s in stages for t in sorted(task_store.left(s), key=lambda t: -t.weight)]

@@ -7,5 +7,4 @@ it is exact (:mod:`das.design.recursion`). It covers all cells that the tree's s
 those that an earlier release has (:mod:`das.design.tree`). :mod:`das.design.optimise` finds the
 shares and bounds what any others could reach; :mod:`das.design.optimise` makes fractions of them.
 
-Nothing here reads a record.
-"""
+Nothing here reads a record."""

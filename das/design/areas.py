@@ -43,8 +43,7 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True, eq=False)
 class Scatter:
     """Entries that are added up: ``source`` to ``target``, ``times`` each; in the order of the
-    sources or of the targets.
-    """
+    sources or of the targets."""
 
     source: Ints
     target: Ints
@@ -182,8 +181,7 @@ class AreaTargets:
 
     def variances(self, slopes: Slopes, c: Array, scale: Array) -> tuple[Array, Array]:
         """Summed over the answers of each query, ``(areas, queries)``; and what of that size is
-        rounding error.
-        """
+        rounding error."""
         root = c[:, : len(self.root.node)]
         found, most = (
             self._summed(rest, whole, scale)
@@ -209,8 +207,7 @@ class AreaTargets:
         bar: tuple[Array, Array, Array],
     ) -> None:
         """Adds the derivatives by C of inner nodes, by K and by C of kinds, ``bar``, of ``weight *
-        variances``.
-        """
+        variances``."""
         bar_c, bar_k, bar_leaf = bar
         cut = self.cut
         if len(cut.everywhere):
@@ -322,8 +319,7 @@ def _spreads(
 @dataclass(frozen=True, eq=False)
 class _CutKeys:
     """Pieces by their keys, area and node in one number, in the order of the nodes; the entries of
-    piece i begin at ``start[i]``.
-    """
+    piece i begin at ``start[i]``."""
 
     tree: Tree
     cut: Ints
@@ -387,8 +383,7 @@ def _spread(
     source: Ints, into: Ints, into_start: Ints, length: Ints, shift: Ints, times: Array | Ints
 ) -> Scatter:
     """Blocks of ``length`` entries from ``source`` on, to where ``into`` says from ``into_start``
-    on, moved by ``shift``.
-    """
+    on, moved by ``shift``."""
     block = np.repeat(np.arange(len(length)), length)
     within = np.arange(int(length.sum())) - np.repeat(
         np.concatenate([[0], np.cumsum(length)])[:-1], length

@@ -17,8 +17,7 @@ that sum to zero, :math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.es
 x 2 for households of the redistricting schema. :math:`d\Lambda^{-1} = -\Lambda^{-1}
 d\Lambda\,\Lambda^{-1}` gives the gradient.
 
-Source: the closed form is checked in ``tests/design`` against dense least squares.
-"""
+Source: the closed form is checked in ``tests/design`` against dense least squares."""
 
 from __future__ import annotations
 
@@ -63,8 +62,7 @@ class Homogeneous:
         known: int,
     ) -> Homogeneous:
         """A model for people in households, if the schema has dwellings: hardly anybody lives
-        elsewhere.
-        """
+        elsewhere."""
         queries = [schema.query(q) for q in dict.fromkeys(q for _, q in measurements.pairs)]
         contrasts = Contrasts.for_queries(
             schema, [*queries, *(schema.query(a.query) for a in estimands)]
@@ -102,8 +100,7 @@ class Homogeneous:
     @cached_property
     def _asked(self) -> tuple[NDArray[np.intp], Array]:
         """For each estimand the number of its level, and the matrix whose trace with V is its
-        variance.
-        """
+        variance."""
         level = np.array([self.levels.index(a.place) for a in self.estimands], dtype=np.intp)
         of = [self._gram(a.query) / self._answers(a.query) for a in self.estimands]
         return level, np.array(of) * self.contrasts.multiplicity[:, None, None]

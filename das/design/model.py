@@ -1,6 +1,5 @@
 """What the optimizer needs from a model of the estimates: variances, and the gain from a little
-more precision.
-"""
+more precision."""
 
 from __future__ import annotations
 
@@ -129,8 +128,7 @@ class Choices:
     @cached_property
     def lowest(self) -> tuple[str, ...]:
         """The levels that some lowest units are measured at, root first: their own, and those of
-        chains that end with it.
-        """
+        chains that end with it."""
         ends = {place[0] for place in self.places if self.levels[-1] in self.classes[place]}
         return tuple(level for level in self.levels if level in ends)
 
@@ -225,14 +223,12 @@ class Model(Protocol):
         estimand is known exactly.
 
         Raises:
-            SpecError: the measurements of some lowest units do not tell their cells apart.
-        """
+            SpecError: the measurements of some lowest units do not tell their cells apart."""
         ...
 
     def gradient(self, precision: Array, weight: Array) -> tuple[Array, Array]:
         r"""f, and :math:`h_i = -\sum_a w_a\,\partial \log f_a/\partial p_i \ge 0` ``(I,)``, for
-        weights ``(estimands,)``.
-        """
+        weights ``(estimands,)``."""
         ...
 
     def gradients(
@@ -252,8 +248,7 @@ def inverse(precision: Array) -> Array:
 
 def check_told(precision: Array, inverse: Array) -> None:
     """Raises :class:`SpecError` where a matrix ``(..., d, d)`` of the lowest units' measurements
-    has no inverse.
-    """
+    has no inverse."""
     most = SINGULAR / np.maximum(np.trace(precision, axis1=-2, axis2=-1), 1e-250)
     if not (np.diagonal(inverse, axis1=-2, axis2=-1).max(axis=-1) < most).all():
         raise SpecError(

@@ -147,8 +147,7 @@ class _Point:
 
     def evaluate(self, incumbent: Incumbent) -> tuple[View, Array]:
         """What there is at x, and the derivatives of the objective and of each phi by log x, ``(1 +
-        limits, free)``.
-        """
+        limits, free)``."""
         problem, rho = self.problem, self.rho(self.x)
         measurements = problem.model.measurements
         p = measurements.precision(rho)
@@ -356,8 +355,7 @@ def optimise(
 
     Raises:
         SpecError: nothing that is drawn tells some cells apart, or no allocation of this total
-            meets the limits.
-    """
+            meets the limits."""
     if problem.least and problem.held.any():
         _check_held(problem)
     incumbent = Incumbent(problem, progress)
@@ -385,8 +383,7 @@ def optimise(
 
 def _priced(problem: Problem, allocation: CertifiedAllocation) -> CertifiedAllocation:
     """Where some of the allocation is kept, prices are shares of the free part: the kept part buys
-    precision without being shared out.
-    """
+    precision without being shared out."""
     measurements, some = problem.model.measurements, np.flatnonzero(allocation.price > 0)
     if not problem.kept.any() or not len(some):
         return allocation
@@ -447,8 +444,7 @@ def enlarged(over: float, tries: int) -> float:
 
 def _check_held(problem: Problem) -> None:
     """Raise if limits depend on draws that are held, so that they are exceeded whatever the other
-    draws get.
-    """
+    draws get."""
     plenty = problem.kept + np.where(problem.held, 0.0, _PLENTY * problem.start.sum())
     over = problem.over(problem.variances(plenty))
     if over.max() > MET:
@@ -527,8 +523,7 @@ def rounded_up(value: float | Fraction) -> Fraction:
     """To ``DIGITS`` significant digits, towards more budget.
 
     >>> rounded_up(1.65432189)
-    Fraction(165433, 100000)
-    """
+    Fraction(165433, 100000)"""
     exact = Fraction(value)
     unit = Fraction(10) ** (floor(log10(exact)) + 1 - DIGITS)
     return ceil(exact / unit) * unit

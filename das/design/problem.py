@@ -115,8 +115,7 @@ class Problem:
     @property
     def room(self) -> float:
         """X: how much is free at the start; for the least total, where that is nothing, as much as
-        there is, to grow from.
-        """
+        there is, to grow from."""
         free = float((self.start - self.kept).sum())
         return float(self.start.sum()) if self.least and free <= 0 else free
 
@@ -146,8 +145,7 @@ class Problem:
 
     def spread(self, part: float) -> Array:
         """The free part of the start, with ``part`` of it even over all free draws: what has
-        nothing could never grow.
-        """
+        nothing could never grow."""
         x = np.where(self.held, 0.0, np.maximum(self.start - self.kept, 0.0))
         free = ~self.held
         if not free.any():
@@ -187,8 +185,7 @@ class CertifiedAllocation:
     @property
     def gap(self) -> float:
         """By how much the geometric mean of the variances, or the total, could be less at most,
-        relatively.
-        """
+        relatively."""
         return (
             1 - self.bound / self.value
             if self.least
@@ -198,8 +195,7 @@ class CertifiedAllocation:
     @property
     def _tolerance(self) -> float:
         """By how much limits may be exceeded: little for the least total, which may hang on that
-        little.
-        """
+        little."""
         return _MET_WELL if self.least else MET
 
     @property
@@ -285,8 +281,7 @@ class Incumbent:
 
 def _bound(problem: Problem, view: View, c: Array) -> float:
     """What no allocation that meets the limits can be below; with the slopes of the worth for ``c``
-    none that is near.
-    """
+    none that is near."""
     kept, multiplier, some = problem.kept, view.multiplier, view.multiplier > 0
     limits = float(multiplier[some] @ view.over[some])
     worth, most = float(view.h @ view.p), float(c[~problem.held].max(initial=1e-300))
@@ -357,8 +352,7 @@ class Coordinates:
 @dataclass(frozen=True, eq=False)
 class Grams:
     """``same`` ``(queries, entries)``: whether a query adds up row and column of an entry.
-    ``factor`` ``(queries, contrasts)``.
-    """
+    ``factor`` ``(queries, contrasts)``."""
 
     same: NDArray[np.bool_]
     factor: Array

@@ -59,8 +59,7 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Pass:
     """What the two passes find, flat: ``c`` of kinds, and of inner nodes ``c``, ``k``, ``m`` and
-    ``v``.
-    """
+    ``v``."""
 
     leaf: Array
     c: Array
@@ -164,8 +163,7 @@ class TreePasses:
 
     def _leaves_up(self, tree_pass: Pass, of_kinds: Array, bar_m: Array) -> Array:
         """Add the leaves' part to the derivatives by M. Return the derivative by C of a unit of
-        each edge, from its V.
-        """
+        each edge, from its V."""
         tree = self.tree
         c, v, m = (
             self._on_edges(tree_pass.leaf),
@@ -332,8 +330,7 @@ class Recursion:
     @cached_property
     def _share(self) -> Array:
         """What one answer of one unit, or area, counts for in the mean that an estimand is,
-        ``(estimands,)``.
-        """
+        ``(estimands,)``."""
         return np.array([1.0 / max(self._counted(a), 1) for a in self.estimands])
 
     def _counted(self, estimand: Estimand) -> int:
@@ -442,8 +439,7 @@ class Recursion:
         queries: Sequence[int] | None = None,
     ) -> Array:
         """What each query has of the matrices of inner nodes and kinds, summed over their levels or
-        classes.
-        """
+        classes."""
         inner, leaves = (
             one.T.astype(float) @ g.adjoint(x, scale, queries)
             for one, g, x in zip(members, self._grams, matrices, strict=True)
@@ -466,8 +462,7 @@ class Recursion:
         self, tree_pass: Pass, slopes: Mapping[str, Slopes], each: Array
     ) -> tuple[Array, Array]:
         """The derivatives by the precisions of inner nodes and of kinds of ``each`` times the sums
-        that estimands are means of.
-        """
+        that estimands are means of."""
         tree, scale = self.tree, self.coordinates.multiplicity
         bar_v = self._grams[0].apply(self._level_weights(tree.inner, each), scale)
         of_kinds = self._grams[1].apply(self._level_weights(tree.leaves, each), scale)

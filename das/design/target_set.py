@@ -72,8 +72,7 @@ class TargetSet:
 
         Raises:
             SpecError: there is nothing left to make better, or what is held and kept alone exceeds
-                one of ``losses``.
-        """
+                one of ``losses``."""
         f = model.variances(model.measurements.precision(now))
         weight, limit = self._asked(model, f)
         held = np.array([pair in self.hold for pair in model.measurements.pairs])

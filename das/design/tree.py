@@ -28,8 +28,7 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True)
 class Stack:
     """Nodes ``first:stop`` of one depth with ``size`` coordinates each; their entries begin at
-    ``start``.
-    """
+    ``start``."""
 
     depth: int
     size: int
@@ -152,8 +151,7 @@ NOBODY = np.iinfo(np.int64).min
 @dataclass
 class _Growing:
     """Nodes while the tree is built, each with its parent, depth, top (tier and unit), and what it
-    is.
-    """
+    is."""
 
     parent: Ints
     depth: Ints
@@ -296,8 +294,7 @@ def _coordinates(
 
 def _sorted(growing: _Growing, coordinates: Sequence[Ints]) -> tuple[Ints, Ints, Ints, Ints]:
     """The inner nodes, by depth and then by size; the first leaf of each kind, by size; the leaves,
-    and the kind of each.
-    """
+    and the kind of each."""
     children = np.bincount(growing.parent[1:], minlength=len(growing.parent))
     if not children[:1].any():
         raise InputError(

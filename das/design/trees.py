@@ -1,6 +1,5 @@
 """Models of a real tree: over all that structures allow, or over the cells that its units were
-published with.
-"""
+published with."""
 
 from __future__ import annotations
 

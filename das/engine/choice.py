@@ -35,8 +35,7 @@ class EngineChoice:
 
     Raises:
         UserError: options that do not go together, or an address that would carry code and paths
-            unencrypted.
-    """
+            unencrypted."""
 
     name: str = LOCAL
     workers: int = 1
@@ -85,8 +84,7 @@ class EngineChoice:
     @property
     def open_to_users(self) -> bool:
         """Whether every user of this machine can run code with access to the truth, because the
-        scheduler does not identify its users.
-        """
+        scheduler does not identify its users."""
         return self.name == DASK and self.tls is None
 
     def _check_address(self) -> None:
@@ -136,8 +134,7 @@ class EngineChoice:
 
 def _check_certificates(folder: Path) -> None:
     """Check that all files exist, and that only their owner can read the key. Anyone who has the
-    key can run code with access to the truth.
-    """
+    key can run code with access to the truth."""
     for name in TLS:
         if not (folder / name).is_file():
             raise UserError(
@@ -169,8 +166,7 @@ def is_loopback(host: str) -> bool:
     ...         "127.0.0.1.nip.io",
     ...     )
     ... ]
-    [True, True, True, False, False, False]
-    """
+    [True, True, True, False, False, False]"""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -73,8 +73,7 @@ class DaskEngine:
     that).
 
     Raises:
-        UserError: nobody answers there, or not to these certificates.
-    """
+        UserError: nobody answers there, or not to these certificates."""
 
     def __init__(
         self, scheduler: str, tls: Path | None = None, *, patience: float = PATIENCE
@@ -220,8 +219,7 @@ class DaskEngine:
 
     def _cleanse(self) -> None:
         """Restart the workers that had the truth in their memory, so that none has it when this
-        returns.
-        """
+        returns."""
         if self._stained:
             begun, self._cleansing = self._cleansing or self._beside.submit(self._start_anew), None
             begun.result()

@@ -18,8 +18,7 @@ EVERY = 60.0
 
 class Live:
     """A line for each stage, on stderr. If stderr is not a terminal, lines for long stages. Silent
-    when quiet.
-    """
+    when quiet."""
 
     def __init__(self, quiet: bool) -> None:
         self._bars = None if quiet else _bars()
@@ -119,8 +118,7 @@ def in_notebook() -> bool:
 
 def display(progress: bool | Progress | None) -> AbstractContextManager[Progress]:
     """The progress display for a caller from Python: none, the one that fits the environment, or
-    the caller's own. ``None`` means a display in a notebook and none elsewhere.
-    """
+    the caller's own. ``None`` means a display in a notebook and none elsewhere."""
     if progress is None:
         progress = in_notebook()
     if not isinstance(progress, bool):

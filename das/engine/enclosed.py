@@ -182,8 +182,7 @@ class EnclosedProcess:
 
         Raises:
             UserError: the process has ended.
-            DasError: what the job has raised.
-        """
+            DasError: what the job has raised."""
         with self._noticed():
             head, arrays = self._channel.receive()
         if "refused" in head:

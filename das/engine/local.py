@@ -92,8 +92,7 @@ class _Worker(StartProcess):
 
     def start(self) -> None:
         """Start the process. If the program was read from standard input, its main module has no
-        file and nothing to import.
-        """
+        file and nothing to import."""
         main = sys.modules["__main__"]
         path = getattr(main, "__file__", None)
         if path is None or os.path.exists(path):
@@ -130,8 +129,7 @@ def refuse_within_import() -> None:
     (:func:`processes`).
 
     Raises:
-        UserError: in a process of another pool.
-    """
+        UserError: in a process of another pool."""
     here = multiprocessing.current_process()
     if not getattr(here, "_inheriting", False):
         return
@@ -152,8 +150,7 @@ def processes(workers: int) -> Iterator[Executor]:
 
     Raises:
         UserError: processes end before they begin.
-        DasError: something outside ended a process.
-    """
+        DasError: something outside ended a process."""
     context = _Context()
     pool = context.pool(workers)
     try:
@@ -348,8 +345,7 @@ def executor(workers: int) -> Iterator[Executor]:
 
 def _load_what_work_needs() -> None:
     """Load SciPy, if the work needs it, before its threads are limited. Modules that need it import
-    it at the top, so if it is not loaded, nothing here will use its threads.
-    """
+    it at the top, so if it is not loaded, nothing here will use its threads."""
     if "scipy" in sys.modules:
         load()
 
@@ -434,8 +430,7 @@ class LocalEngine:
 
     def _slot(self) -> WorkerSlot:
         """A new worker slot. The first one proves that processes can be started at all. Later ones
-        can be killed while they begin, as any process can.
-        """
+        can be killed while they begin, as any process can."""
         slot = WorkerSlot()
         if not self._proven:
             slot.prove()

@@ -84,15 +84,13 @@ class Engine(Protocol):
 
         Raises:
             DasError: immediately, if a task raised it; or if a task was lost more than ``AGAIN``
-                times.
-        """
+                times."""
         ...
 
 
 class HandedOver(DasError):
     """Not an error: the run has stopped until others have done its tasks. It resumes when these are
-    done.
-    """
+    done."""
 
     exit_code = 0
 
@@ -100,8 +98,7 @@ class HandedOver(DasError):
 @dataclass(frozen=True)
 class Fault:
     """What a task raised: the name of its class, the name of its base class in :mod:`das.errors`,
-    and its message.
-    """
+    and its message."""
 
     kind: str
     of: str
@@ -143,8 +140,7 @@ class Fault:
 
 def outcome(work: Work, task: Task, confidential: bool = False) -> Answer | Fault:
     """In the process that performs a task: its answer, or its fault. Every engine gives the answer
-    as JSON would.
-    """
+    as JSON would."""
     if confidential:
         core_dumps.forbid()
     try:
@@ -212,8 +208,7 @@ class Pace:
     """``done`` of ``total`` units of work, in ``seconds``.
 
     >>> str(Pace(30, 120, 60.0)), str(Pace(0, 120, 60.0)), str(Pace(7, None, 60.0))
-    ('25 %, 0.5/s, 3 min left', '0 %', '7')
-    """
+    ('25 %, 0.5/s, 3 min left', '0 %', '7')"""
 
     done: float
     total: float | None
@@ -249,8 +244,7 @@ def duration(seconds: float) -> str:
     """A duration in words. Two digits are enough for somebody who waits.
 
     >>> [duration(s) for s in (0.4, 89, 91, 5400, 7260, 200_000)]
-    ['0 s', '89 s', '2 min', '1 h 30 min', '2 h 01 min', '56 h']
-    """
+    ['0 s', '89 s', '2 min', '1 h 30 min', '2 h 01 min', '56 h']"""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -58,8 +58,7 @@ def families(
 
 def problem_batches(families: Iterable[Family]) -> Iterator[list[Family]]:
     """The families in order, as many at a time as are estimated together: those of many cells by
-    themselves.
-    """
+    themselves."""
     some, size = list[Family](), 0
     for family in families:
         more = len(family.cell) * (len(family.cell) + len(family))
@@ -78,8 +77,7 @@ def estimated(families: Sequence[Family], estimator: Estimator) -> list[Estimate
 
     Raises:
         SolverError: it answers an array of another shape, or one that is negative, not finite, or
-            does not sum to the parent.
-    """
+            does not sum to the parent."""
     able = [family.able for family in families]
     asked = {
         i: family if able[i].all() else family.some(able[i])
@@ -133,8 +131,7 @@ class LeastSquaresEstimator(Estimator):
 
 def solve_jointly(families: Sequence[Steps], accuracy: float) -> list[tuple[Array, Certificate]]:
     """What comes of each of the families, whose first problems are solved together, then their
-    second ones, and so on.
-    """
+    second ones, and so on."""
     said: dict[int, tuple[Array, Certificate]] = {}
     solutions: dict[int, Solution | None] = dict.fromkeys(range(len(families)))
     while solutions:

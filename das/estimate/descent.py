@@ -4,8 +4,7 @@ published above it.
 From arrays to arrays: measurements come from a source, which may be files elsewhere, and nothing
 here knows of it. A level is walked in batches of whole families, each a task for a pool. Who
 estimates a family is an
-:class:`das.estimate.family.Estimator`; rounding, bounds and the failsafe are the same for all.
-"""
+:class:`das.estimate.family.Estimator`; rounding, bounds and the failsafe are the same for all."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ def topdown(
         InputError: ``method`` is not an estimator, or a query that it needs is not measured.
             The lowest units are to be corrected, and are not estimated in one pass.
         InfeasibleError: the bounds contradict each other, or the ``published`` counts.
-        SolverError: an estimate failed (:func:`das.estimate.batch.estimated`).
-    """
+        SolverError: an estimate failed (:func:`das.estimate.batch.estimated`)."""
     _check(method)
     pool, progress = pool or InProcess(), progress or Silent()
     end = len(spine) if to is None else spine.index(to) + 1

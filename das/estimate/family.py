@@ -92,15 +92,13 @@ class Family:
     @property
     def inherited(self) -> tuple[str, ...]:
         """The queries that were measured only for only children below the level
-        (``das.estimate.pooled``).
-        """
+        (``das.estimate.pooled``)."""
         source = self.batch.source
         return source.inherited(self.level) if isinstance(source, PooledSource) else ()
 
     def answers(self, query: str) -> NoisyAnswers:
         """The children's noisy answers. The cells of answer ``i`` are those with
-        ``query.index[cell] == i``.
-        """
+        ``query.index[cell] == i``."""
         whole, here = self.batch.answers(query), self.unit - self.batch.start
         if here[-1] - here[0] == len(here) - 1:  # children that follow each other need no copy
             some = slice(here[0], here[-1] + 1)
@@ -158,8 +156,7 @@ class Estimator(Protocol):
 
     def part(self, level: str, start: int, stop: int) -> Estimator:
         """The part of this estimator that a task needs for units ``start:stop`` of ``level``.
-        Default: all of it.
-        """
+        Default: all of it."""
         del level, start, stop
         return self
 

@@ -76,8 +76,7 @@ class FixedCounts(Frozen):
         are those of the whole (:attr:`able`), for a kind has one number everywhere.
 
         Raises:
-            InputError: counts of another query, or places of another schema.
-        """
+            InputError: counts of another query, or places of another schema."""
         asked = schema.query(query)
         axis = 0 if schema.dwelling is None else schema.axis(schema.dwelling)
         levels = schema.shape[axis]
@@ -120,8 +119,7 @@ class FixedCounts(Frozen):
         kind.
 
         Raises:
-            InfeasibleError: no cell is possible for some count.
-        """
+            InfeasibleError: no cell is possible for some count."""
         cells = np.flatnonzero(schema.possible)
         level = cells // int(np.prod(schema.shape[self.axis + 1 :])) % schema.shape[self.axis]
         answer, found = last.at(cells), []
@@ -146,8 +144,7 @@ class FixedCounts(Frozen):
 
 def _kinds(asked: Query, axis: int, able: Mask) -> tuple[Mask, Ints]:
     """The kinds ``(kinds, levels)``, and of each unit the kind of each group of the attribute,
-    ``(units, groups)``.
-    """
+    ``(units, groups)``."""
     group = np.asarray(asked.groupings[axis].index)
     found, of_unit, number = [], np.zeros((len(able), asked.shape[axis]), dtype=np.int64), 0
     for g in range(asked.shape[axis]):

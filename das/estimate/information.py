@@ -40,8 +40,7 @@ great deal of precision.
 
 The release contains these estimates (``estimates/``). The constrained descent uses them instead of
 each child's own measurements (:mod:`das.estimate.informed`): a child's objective is :math:`(x_c -
-\mu_c)'J_c(x_c - \mu_c)`, which stands for its whole subtree.
-"""
+\mu_c)'J_c(x_c - \mu_c)`, which stands for its whole subtree."""
 
 from __future__ import annotations
 
@@ -132,8 +131,7 @@ class Contrasts:
     @cached_property
     def order(self) -> NDArray[np.intp]:
         """The cell (of the schema's C order) at each place of the tensor, ``(d * n_1 * ... *
-        n_m,)``.
-        """
+        n_m,)``."""
         cells = np.arange(self.schema.cells).reshape(self.schema.shape)
         return np.transpose(cells, (*self.dense, *self.plain)).ravel()
 
@@ -146,8 +144,7 @@ class Contrasts:
 
     def dense_of(self, per_cell: NDArray[np.generic]) -> NDArray[np.generic]:
         """A property of the cells that depends on the dense axes alone, on these: ``(..., cells) ->
-        (..., d)``.
-        """
+        (..., d)``."""
         moved = per_cell[..., self.order]
         return moved.reshape(*per_cell.shape[:-1], self.d, -1)[..., 0]
 
@@ -232,8 +229,7 @@ class Contrasts:
         """The matrix of an operator on some cells: ``(..., contrasts, d, d) -> (..., m, m)``.
 
         Along a plain axis an operator with values c (constant) and e (contrast) has entries
-        :math:`e [i = j] + (c - e)/n`.
-        """
+        :math:`e [i = j] + (c - e)/n`."""
         place = self.place[cell]
         level = np.unravel_index(place, (self.d, *self.sizes))
         coefficients = self._coefficients(operator)
@@ -248,8 +244,7 @@ class Contrasts:
 
     def _coefficients(self, operator: Array) -> Array:
         """From values on contrasts to coefficients of products of 1 (constant kind) and [i = j]
-        (contrast kind).
-        """
+        (contrast kind)."""
         out = operator.copy()
         for i, n in enumerate(self.sizes):
             for m, kind in enumerate(self.kinds):
@@ -328,8 +323,7 @@ def support(contrasts: Contrasts, bounds: Bounds) -> NDArray[np.bool_]:
 
 def inhabited(contrasts: Contrasts, bounds: Bounds) -> NDArray[np.bool_]:
     """:func:`support`, and nothing where the total is known to be 0: a known sum of nobody leaves
-    nobody in any cell.
-    """
+    nobody in any cell."""
     allowed = support(contrasts, bounds)
     return allowed if bounds.total is None else allowed & (bounds.total[:, None] > 0)
 
@@ -345,8 +339,7 @@ def own(
     below: Information | None = None,
 ) -> Information:
     """The information of units ``start:stop``: their own measurements, known totals, and what their
-    children say.
-    """
+    children say."""
     allowed, weights = support(contrasts, bounds), np.zeros((stop - start, len(queries)))
     held = _groups(allowed)
     sums = [
@@ -387,16 +380,14 @@ def alike(support: NDArray[np.bool_], known: Array) -> tuple[NDArray[np.intp], N
 
 def _groups(support: NDArray[np.bool_]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """The units that may hold the same dense levels, and these: what is said of others would be
-    thrown away.
-    """
+    thrown away."""
     kind, first = alike(support, np.zeros((len(support), 0)))
     return [(np.flatnonzero(kind == k), np.flatnonzero(support[f])) for k, f in enumerate(first)]
 
 
 def posterior(contrasts: Contrasts, information: Information) -> tuple[Array, Array]:
     """Covariance C and mean mu of each unit given its own subtree and, where it is known, its
-    total.
-    """
+    total."""
     covariance = contrasts.inverse(information.precision, information.support)
     mean = contrasts.apply(covariance, information.rhs)
     if information.total is None:

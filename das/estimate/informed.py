@@ -78,8 +78,7 @@ _NONE = 1e-10
 @dataclass(frozen=True, eq=False)
 class HeldQuery:
     """A query, the children that hold its answers, ``(children,)``, and the standard deviation of
-    one of these.
-    """
+    one of these."""
 
     query: Query
     by: NDArray[np.bool_]
@@ -147,8 +146,7 @@ class CellSums:
         contrasts: Contrasts, queries: Sequence[Query], group: NDArray[np.intp]
     ) -> CellSums:
         """The coarsest that tells apart the answers of all ``queries``, and cells of different
-        ``group`` ``(cells,)``.
-        """
+        ``group`` ``(cells,)``."""
         told = [q.index[contrasts.order].reshape(contrasts.d, *contrasts.sizes) for q in queries]
         told.append(group[contrasts.order].reshape(contrasts.d, *contrasts.sizes))
         parts = [_alike(told, axis) for axis in range(1 + len(contrasts.sizes))]
@@ -341,8 +339,7 @@ def _marginals(
     carried: Targets,
 ) -> _Carrying:
     """What the second pass says: the problem on the sums of cells that the held queries tell
-    apart.
-    """
+    apart."""
     if not held:
         return []
     marginal = CellSums.coarsest(contrasts, [h.query for h in held], problem.bounds.group)
@@ -409,8 +406,7 @@ def _matrices(gram: Array, kind: NDArray[np.intp]) -> Array | Kinds:
 
 def _total_part(contrasts: Contrasts, covariance: Array) -> Array:
     """11' / (1'C1): what J knows of the total. Taking it away leaves the precision given the
-    total.
-    """
+    total."""
     return (
         contrasts.query(contrasts.schema.query("total"))[None]
         / _variance_of_total(contrasts, covariance)[:, None, None, None]

@@ -46,8 +46,7 @@ _EVEN = 1e-3
 @dataclass
 class Rows:
     """Sums of variables and their bounds: arrays of ``(rows, m)``, and twice of ``(children,
-    rows)``, to be joined.
-    """
+    rows)``, to be joined."""
 
     sums: list[NDArray[Any]] = field(default_factory=list)
     lower: list[NDArray[Any]] = field(default_factory=list)
@@ -118,8 +117,7 @@ class LeastSquares:
 
     def _atoms(self, queries: Sequence[Query]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The atom of each cell, and the first cell of each atom; in the order of the cells where
-        all are apart.
-        """
+        all are apart."""
         if any(q.answers == len(q.index) for q in queries):
             return np.arange(len(self.cell)), np.arange(len(self.cell))
         key = self.bounds.group[self.cell].astype(np.int64)
@@ -222,8 +220,7 @@ class LeastSquares:
         self, x: Array, group: NDArray[np.intp], known: NDArray[np.intp]
     ) -> NDArray[np.intp]:
         """The subsets, but those ``known``, that some child's ``x`` exceeds most, and by more than
-        the solver may.
-        """
+        the solver may."""
         if self.bounds.reach is None:
             return np.zeros(0, dtype=np.intp)
         over = self.bounds.excess(sum_to(x, group, self.bounds.groups))

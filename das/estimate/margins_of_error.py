@@ -136,8 +136,7 @@ class Marginals:
 @dataclass(frozen=True, eq=False)
 class LevelMargins:
     """One level: its queries, what bounds say of its units, and ``exact``, the query whose answers
-    these hold.
-    """
+    these hold."""
 
     name: str
     schema: Schema
@@ -154,8 +153,7 @@ class LevelMargins:
         partition: Query | None = None,
     ) -> LevelMargins:
         """The margins of a level. ``partition``: if the bounds are exact, the query whose answers
-        they give.
-        """
+        they give."""
         queries = {q: schema.query(q) for q in source.queries(name)}
         total = schema.query("total") if bounds.total is not None else None
         return LevelMargins(
@@ -274,8 +272,7 @@ class PatternMargins:
 
     def weights(self, variance: Array, groups: Sequence[AlikeColumns]) -> list[MarginWeights]:
         """The weights of each group of columns, if the queries have these variances, ``(patterns,
-        queries)``.
-        """
+        queries)``."""
         contrasts = self.contrasts
         if contrasts.d > MOST:
             return [self._singles(variance, group.masks) for group in groups]
@@ -343,8 +340,7 @@ def _spanned(seen: Array, fixed: Array) -> tuple[Array, Array]:
 
 def _split(gram: Array, scale: Array) -> tuple[Array, Array]:
     """Orthonormal bases of the null space and of the range. Directions that are negligible compared
-    with ``scale`` are null.
-    """
+    with ``scale`` are null."""
     value, vector = np.linalg.eigh(gram)
     none = value <= _NONE * np.trace(scale)
     return vector[:, none], vector[:, ~none]
@@ -376,8 +372,7 @@ def _single(
 
 def whole(wide: float, value: Array, error: Array) -> tuple[Ints, Ints]:
     """Estimates as whole numbers, and their margins of ``wide`` standard errors: ``UNKNOWN`` where
-    they are NaN.
-    """
+    they are NaN."""
     known = np.isfinite(error)
     margin = np.ceil(wide * np.where(known, error, 0.0) - 0.5).astype(np.int64)
     return np.rint(np.where(known, value, 0.0)).astype(np.int64), np.where(known, margin, UNKNOWN)

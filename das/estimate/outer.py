@@ -28,8 +28,7 @@ published above and rounded before. So all used answers have the distribution of
 (:mod:`das.noise.coordinates`). A variable that is alone in its sum is determined, and needs no
 request.
 
-An only child is its parent. The root has no parent: its variables are all cells that can occur.
-"""
+An only child is its parent. The root has no parent: its variables are all cells that can occur."""
 
 from __future__ import annotations
 

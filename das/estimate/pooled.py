@@ -197,8 +197,7 @@ class PooledSource:
 
     def inherited(self, level: str) -> tuple[str, ...]:
         """The queries that descendants of units of ``level`` were asked, and no unit of the level
-        itself.
-        """
+        itself."""
         below = dict.fromkeys(
             q for h in self.descendants.get(level, ()) for q in h.source.queries(h.level)
         )

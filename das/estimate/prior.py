@@ -112,8 +112,7 @@ def scope(spine: Spine) -> str:
     """The level whose units have spreads of their own.
 
     Raises:
-        InputError: the tree has fewer than three levels.
-    """
+        InputError: the tree has fewer than three levels."""
     if len(spine.levels) < _BELOW:
         raise InputError(
             f"a tree of the levels {', '.join(spine.levels)}",

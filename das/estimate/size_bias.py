@@ -453,8 +453,7 @@ _WINSORISED = _winsorised(SURPRISING)
 @dataclass(frozen=True, eq=False)
 class _Piece:
     """Families of a slice of units, for one worker, which samples every ``step``-th. It has only
-    published values.
-    """
+    published values."""
 
     source: MeasurementSource
     schema: Schema

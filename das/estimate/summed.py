@@ -90,8 +90,7 @@ class SummedSource:
 
     def queries(self, level: str) -> tuple[str, ...]:
         """The queries with which some unit of the level is measured, at any level of the tree whose
-        units make it up.
-        """
+        units make it up."""
         if level not in self._queries:
             depths = np.unique(self._covers[level].depth).tolist()
             names = (self.source.queries(self.tree.spine.levels[d]) for d in depths)
@@ -219,8 +218,7 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Unbiased(Message):
     """Estimates of some units given every measurement: ``mean`` ``(units, d, n..)``, ``variance``
-    an operator.
-    """
+    an operator."""
 
     mean: Array
     variance: Array

@@ -40,8 +40,7 @@ class Gathering:
 
     def condition(self, tier: int, told: Information | None) -> Information:
         """Condition units on their own measurements and known totals. Parts are not measured, and
-        have only their known totals.
-        """
+        have only their known totals."""
         level, ends = self.tiers.level[tier], (self.start, self.start + self.tiers.units(tier))
         if told is None or level:
             of_level = self.contrasts, self.queries[level], self.bounds[level].dense()
@@ -131,8 +130,7 @@ class SubtreeEstimates:
 
     def estimator(self, own: Estimator, tolerance: float = 0.1) -> FullInformationEstimator:
         """For the constrained descent; at the lowest level, where a unit has nothing below it, it
-        is ``own``.
-        """
+        is ``own``."""
         information = self.information
         measured = {level: tuple(self.queries[level].values()) for level in information}
         return FullInformationEstimator(
@@ -167,8 +165,7 @@ def upward_pass(
 
     Raises:
         InputError: the spine has one level, or the detailed query is not measured at the lowest,
-            where units have siblings.
-    """
+            where units have siblings."""
     levels = spine.levels[0 if to is None else spine.index(to) + 1 :]
     way = _way(source, spine, {level: bounds[level] for level in levels}, universe)
     tiers = way.tiers

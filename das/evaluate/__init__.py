@@ -1,3 +1,2 @@
 """How far the published numbers are from the truth: confidential, because errors depend on the
-truth.
-"""
+truth."""

@@ -39,8 +39,7 @@ def student(degrees: int, coverage: float) -> float:
     """The t that is exceeded in size with probability 1 - ``coverage``.
 
     >>> round(student(10, 0.95), 3)
-    2.228
-    """
+    2.228"""
     if degrees < 1 or not 0 < coverage < 1:
         raise ValueError(f"there is no t of {degrees} degrees of freedom that covers {coverage}")
     z = NormalDist().inv_cdf((1 + coverage) / 2)
@@ -78,8 +77,7 @@ def interval(values: Sequence[float], coverage: float = 0.95) -> tuple[float, fl
     """The interval of the mean of two or more independent values.
 
     >>> [round(end, 3) for end in interval([1.0, 2.0, 3.0])]
-    [-0.484, 4.484]
-    """
+    [-0.484, 4.484]"""
     if len(values) < 2:
         raise ValueError("an interval needs two values")
     half = student(len(values) - 1, coverage) * stdev(values) / sqrt(len(values))
@@ -148,8 +146,7 @@ class ClusterSums(NoRepr):
     @staticmethod
     def of_each(total: Ints, size: Ints) -> tuple[ClusterSums, ...]:
         """:meth:`of` each column ``(clusters, columns)``: of all at once where 64 bits certainly
-        hold the sums of squares.
-        """
+        hold the sums of squares."""
         if max(_largest(total), _largest(size)) ** 2 * len(total) >= 1 << 63:
             return tuple(
                 ClusterSums.from_clusters(total[:, i], size[:, i]) for i in range(total.shape[1])
@@ -175,8 +172,7 @@ class ClusterSums(NoRepr):
 
     def interval(self, unit: int = 1) -> ClusteredInterval | None:
         """The interval in persons, where ``unit`` persons are counted as one; ``None`` with fewer
-        than two clusters.
-        """
+        than two clusters."""
         m, n, e = self.clusters, self.size, self.total
         if m < 2:
             return None
@@ -202,16 +198,14 @@ def _largest(values: Ints) -> int:
 
 def half_width(error: float, m: int) -> float:
     """Half the interval at 95 % around a mean of ``m`` independent values with this standard
-    error.
-    """
+    error."""
     return error * student(m - 1, CONFIDENCE)
 
 
 def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:
     """Noisy measurements and published counts side by side, for each level, query and class of the
     true count. Where not all measurements were drawn, the expected effect of their noise replaces
-    them.
-    """
+    them."""
     found = {(r.level, r.query, r.bin, r.source): r for r in rows}
     out = []
     for (level, query, bin_, source), post in found.items():
@@ -243,8 +237,7 @@ def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:
 
 def summary(rows: Sequence[SweepRow]) -> list[SummaryRow]:
     """Means over the repeats of a sweep, with intervals over them: what a rerun would show, and no
-    model of errors.
-    """
+    model of errors."""
     groups: dict[tuple[object, ...], list[SweepRow]] = {}
     noisy: dict[tuple[object, ...], float] = {}
     for r in rows:
@@ -323,8 +316,7 @@ def _spread(values: Sequence[float]) -> tuple[float, float | None, float | None]
 @dataclass(frozen=True, repr=False)
 class Headline(NoRepr):
     """Mean absolute error of the total at one level; ``nmf`` is ``None`` where it was not
-    measured.
-    """
+    measured."""
 
     level: str
     units: int
@@ -334,8 +326,7 @@ class Headline(NoRepr):
 
 def headline(rows: Sequence[ErrorRow]) -> tuple[Headline, ...]:
     """The errors that a run prints at its end: that of the total at each level, in the order of
-    the rows.
-    """
+    the rows."""
     totals = {(r.level, r.source): r for r in rows if r.query == "total" and r.bin == "all"}
     out = []
     for (level, source), row in totals.items():

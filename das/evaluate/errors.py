@@ -1,6 +1,5 @@
 """The errors of one query at one level, or of a part of its units: a value that adds up, and its
-rows.
-"""
+rows."""
 
 from __future__ import annotations
 
@@ -138,8 +137,7 @@ class Moments:
     @property
     def deviation_abs(self) -> float:
         """The standard deviation of \\|X\\|. Divided by sqrt(n) it is that of a mean absolute error
-        of n answers.
-        """
+        of n answers."""
         return sqrt(max(0.0, self.variance - self.mean_abs**2))
 
 
@@ -150,15 +148,13 @@ def moments(mechanism: Mechanism, variance: float) -> Moments:
     >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
     >>> m = moments(DISCRETE_GAUSSIAN, 25.0)
     >>> round(m.mean_abs, 4), round(5 * sqrt(2 / 3.14159265), 4)
-    (3.9761, 3.9894)
-    """
+    (3.9761, 3.9894)"""
     return Moments(mechanism.mean_abs(variance), variance)
 
 
 def expected(mechanism: Mechanism, units: dict[float, int]) -> Moments:
     """Over units of several variances (``units`` of each): the moments of an answer of a random one
-    of them.
-    """
+    of them."""
     n = sum(units.values())
     each = [(moments(mechanism, v), k / n) for v, k in units.items()]
     return Moments(sum(m.mean_abs * w for m, w in each), sum(m.variance * w for m, w in each))
@@ -173,8 +169,7 @@ def grouped(values: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
     """Those of the same key, in the order in which keys come first.
 
     >>> grouped(["Block", "Tract", "Blocks"], lambda name: name[0])
-    [['Block', 'Blocks'], ['Tract']]
-    """
+    [['Block', 'Blocks'], ['Tract']]"""
     out: dict[Hashable, list[T]] = {}
     for value in values:
         out.setdefault(key(value), []).append(value)

@@ -56,8 +56,7 @@ def row_of(
     name: str, level: str, flags: Flags, met: Flags, of_out: Flags, met_out: Flags
 ) -> ImpossibleRow:
     """A row of a condition: the number of units in its universe, and of those that meet it, in the
-    truth and as published.
-    """
+    truth and as published."""
     return ImpossibleRow(
         name,
         level,

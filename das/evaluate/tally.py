@@ -1,6 +1,5 @@
 """Errors of one query at one level, counted chunk by chunk: by class of the true count, and by
-cluster.
-"""
+cluster."""
 
 from __future__ import annotations
 

@@ -50,8 +50,7 @@ def is_confidential(path: Path) -> bool:
     ...     is_confidential(Path(p))
     ...     for p in ("/a/confidential/b/c", "/confidential/run/release/c", "/a/confidential")
     ... ]
-    [True, False, False]
-    """
+    [True, False, False]"""
     named = [part for part in path.absolute().parent.parts if part in (_RELEASE, _CONFIDENTIAL)]
     return named[-1:] == [_CONFIDENTIAL]
 
@@ -64,8 +63,7 @@ def draft_of(path: Path) -> Path:
 @contextmanager
 def attempt(in_time: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Within, no other process writes under the same draft's names, and nothing is begun or gets
-    its name when ``in_time`` raises.
-    """
+    its name when ``in_time`` raises."""
     own, check = _own.set(f".{uuid4().hex}"), _in_time.set(in_time)
     try:
         yield
@@ -87,8 +85,7 @@ def clear_drafts(folder_: Path) -> None:
 @contextmanager
 def file(path: Path, mode: int | None = None) -> Iterator[Path]:
     """A draft to write: it becomes ``path`` at the end, and is gone after an exception. ``mode``
-    holds from the first byte.
-    """
+    holds from the first byte."""
     with files([path], mode) as (draft,):
         yield draft
 
@@ -154,8 +151,7 @@ def folder(path: Path) -> Iterator[Path]:
 
 def remove_folder(path: Path) -> None:
     """Delete a folder. It disappears in one step, so nobody can take a half-deleted folder for a
-    whole one.
-    """
+    whole one."""
     old = draft_of(path)
     shutil.rmtree(old, ignore_errors=True)
     with suppress(OSError):  # it is not there, or a disk of its own
@@ -218,8 +214,7 @@ def write_json(path: Path, value: Mapping[str, Any], mode: int | None = None) ->
 
 def link(path: Path, new: Path) -> None:
     """A second name, in a draft, of a file that is never written again; a copy where the system has
-    no such names.
-    """
+    no such names."""
     try:
         os.link(path, new)
     except OSError:  # another file system, one without links, or another owner's file
@@ -233,8 +228,7 @@ def make_folder(path: Path) -> None:
 
 def _make_folders(paths: Iterable[Path]) -> None:
     """All are made before what has their names is forced, each once: until it is, nothing relies on
-    them.
-    """
+    them."""
     _in_time.get()()
     above: dict[Path, None] = {}
     for path in paths:
@@ -301,8 +295,7 @@ class HashingWriter:
     >>> h.file.write(b"abc")
     3
     >>> h.digest[:8]
-    'ba7816bf'
-    """
+    'ba7816bf'"""
 
     def __init__(self) -> None:
         self._raw = _Hashing()
@@ -328,8 +321,7 @@ def file_digest(path: Path) -> str:
 def files_below(folder: Path) -> list[str]:
     """The path of every file below a folder, from there, in the order of
     ``sorted(folder.rglob("*"))``: by folders, then names. A link to a file counts. A link to a
-    folder is not followed, and a folder that cannot be read has no files.
-    """
+    folder is not followed, and a folder that cannot be read has no files."""
     return ["/".join(parts) for parts in sorted(_below(os.fspath(folder), ()))]
 
 

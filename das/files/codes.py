@@ -1,6 +1,5 @@
 """Codes of places and Arrow's texts: from one to the other by their buffers, without an object for
-each place.
-"""
+each place."""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ unchanged:
 2. A text that begins like a formula, after any spaces and apostrophes, gets an apostrophe before
    it. Call these texts S. An apostrophe before a text of S gives a text of S, and no text outside
    of S is changed. So taking one apostrophe from a text of S that begins with one undoes the rule,
-   and changes nothing else.
-"""
+   and changes nothing else."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ def safe(text: str) -> str:
     """A text as a CSV file has it.
 
     >>> safe("=1+1"), safe("-5"), safe("-a"), safe("'t Hoog"), safe("a\\tb")
-    ("'=1+1", '-5', "'-a", "'t Hoog", 'a\\\\u0009b')
-    """
+    ("'=1+1", '-5', "'-a", "'t Hoog", 'a\\\\u0009b')"""
     shown = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return f"'{shown}" if _FORMULA.match(shown) else shown
 
@@ -75,8 +73,7 @@ def plain(text: str) -> str:
     ...     plain(safe(text)) == text
     ...     for text in ("=1", "'=1", "-5", "-a", "a\\tb", "\\\\u0009", "")
     ... )
-    True
-    """
+    True"""
     shown = text[1:] if text.startswith("'") and _FORMULA.match(text) else text
     return re.sub(_CODE, lambda found: chr(int(found[0][2:], 16)), shown)
 

@@ -24,8 +24,7 @@ class InputFault:
     """What is wrong in a line of a file, or in all of it.
 
     >>> print(InputFault("GRF-C.txt", 7, "TABBLK is '1'"))
-    GRF-C.txt:7: TABBLK is '1'
-    """
+    GRF-C.txt:7: TABBLK is '1'"""
 
     file: str
     line: int | None
@@ -49,8 +48,7 @@ class Faults:
 
     def refuse(self, where: Path, remedy: str, kind: type[UserError] = InputError) -> None:
         """Raises an error of that kind, if there is a fault, with those that its message has room
-        for.
-        """
+        for."""
         if not self.found:
             return
         text = f"{len(self.found):,} fault{'s' if len(self.found) > 1 else ''}:"
@@ -89,8 +87,7 @@ class TextRow:
 
 def rows(path: Path, columns: Mapping[str, Pattern], faults: Faults) -> list[TextRow] | None:
     """The lines of a table with these columns, in this order; ``None`` if its lines cannot be
-    interpreted.
-    """
+    interpreted."""
     if (lines := _lines(path, faults)) is None:
         return None
     names = [n.strip() for n in lines[0].split(DELIMITER)]

@@ -4,8 +4,7 @@ Downloads go through ``pooch``: into a temporary file in the target's folder, re
 connection fails, checked, and only then moved under the final name. So a file under its final name
 is whole, and a second call finds it and downloads nothing.
 
-Sources: the directory listings of https://www2.census.gov; IPUMS USA for the 1940 file.
-"""
+Sources: the directory listings of https://www2.census.gov; IPUMS USA for the 1940 file."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ class OfficialFile:
     """One official file: ``url`` is where it is, or, when ``manual``, the page where a person asks
     for it.
 
-    ``members`` are the names that the zip must contain.
-    """
+    ``members`` are the names that the zip must contain."""
 
     name: str
     url: str
@@ -134,8 +132,7 @@ def fetch(
     InputError : an unknown name; a file that only a person can ask for; no network; a missing page;
         a file that is not the zip it should be, or has another digest. All names are looked up
         before the first download, and a file that fails its check is never left under its final
-        name.
-    """
+        name."""
     known = {e.name: e for e in catalog()}
     entries = [_lookup(name, known) for name in names]
     digests = sha256 or {}
@@ -277,8 +274,7 @@ def _sha256(path: Path) -> str:
 
 class _Bar:
     """The progress object that ``pooch`` drives: it tells the total as an attempt begins and, as
-    that ends, all again.
-    """
+    that ends, all again."""
 
     def __init__(self, name: str, progress: Progress) -> None:
         self.name, self.progress = name, progress

@@ -1,8 +1,7 @@
 """Results that the parts of a run exchange: arrays by name, in one file that appears whole.
 
 The format is ``.npz`` without Python objects: a reader gets numbers and texts only, even from an
-untrusted file.
-"""
+untrusted file."""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ def parted(arrays: Arrays, head: str) -> dict[str, NDArray[Any]]:
     """Those whose names begin with ``head`` and a colon, under what follows.
 
     >>> parted({"a:x": np.zeros(1), "b:x": np.ones(1)}, "b")
-    {'x': array([1.])}
-    """
+    {'x': array([1.])}"""
     return {
         name[len(head) + 1 :]: array
         for name, array in arrays.items()
@@ -77,8 +75,7 @@ def line_of(text: str, path: tuple[RecordKey, ...]) -> int:
     none, that of the longest part of the path that is there. ``text`` is valid JSON.
 
     >>> line_of('{"a": 1,\\n "b": [2,\\n 3]}', ("b", 1))
-    3
-    """
+    3"""
     found = {p: at for p, at in _values(text) if p == path[: len(p)]}
     return text.count("\n", 0, found[max(found, key=len)]) + 1
 
@@ -184,8 +181,7 @@ def _said(path: Path) -> Private:
 
 def _samples(path: Path) -> Iterator[Path]:
     """The first file of each level's measurements, and of its constraints: all files of one folder
-    are written by one run.
-    """
+    are written by one run."""
     for root in _ROOTS:
         for folder in sorted(path.glob(f"{root}*.parquet/*/")):
             yield from islice((p for p in sorted(folder.rglob("*.parquet")) if p.is_file()), 1)

@@ -1,6 +1,5 @@
 """Configurations, files of targets, lists of sources and simulated extracts that come with the
-package: a name in place of a file.
-"""
+package: a name in place of a file."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ _INSTALLED = Path(__file__).resolve().parents[1] / "packaged"
 
 def root() -> Path:
     """The folder of ``configs/`` and ``data/``: in an installed package its own, else the
-    checkout.
-    """
+    checkout."""
     return _INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parents[1]
 
 
@@ -28,8 +26,7 @@ def configuration(given: Path) -> tuple[str, Path | None]:
     relative to.
 
     ``given`` is a file or, if there is no such file, the name of a packaged configuration. Raises
-    :class:`SpecError` if it is neither.
-    """
+    :class:`SpecError` if it is neither."""
     text, mine = _found(given, root() / "configs", "configuration", "a packaged configuration")
     return text, root() if mine else None
 

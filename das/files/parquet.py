@@ -1,6 +1,5 @@
 """Parquet files that may have been altered: whatever is wrong in one is a :class:`ReleaseError`
-that names it.
-"""
+that names it."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ def is_marked(path: Path) -> bool:
 
 def refuse_marked(path: Path, said: Private) -> None:
     """Refuse a file that is marked as seeded in a release that is ``said`` not to be. Raises
-    :class:`ReleaseError`.
-    """
+    :class:`ReleaseError`."""
     if said and is_marked(path):
         raise ReleaseError(
             "this file says that it is of a seeded run, and the specification does not",
@@ -202,8 +200,7 @@ def batches(
     size: int = 1 << 16,
 ) -> Iterator[pa.Table]:
     """The columns of some row groups, or of all, in their order and ``size`` rows at a time; each
-    column in one piece.
-    """
+    column in one piece."""
     every = range(metadata(path).num_row_groups) if groups is None else sorted(groups)
     with readable(path):
         small = _first_rows(path, _stamp(path)) is not None

@@ -1,7 +1,6 @@
 """Frozen rows as CSV: a column for each field, every digit kept, ``None`` an empty field.
 
-Rows of a seeded run have one column more (:mod:`das.model.not_private`), which reading drops.
-"""
+Rows of a seeded run have one column more (:mod:`das.model.not_private`), which reading drops."""
 
 from __future__ import annotations
 
@@ -47,8 +46,7 @@ def read_rows(path: Path, kind: type[Row], what: str) -> list[Row]:
     """Rows of one kind back from their file.
 
     Raises:
-        InputError: no such file, another header, or a line that is not a row, with its number.
-    """
+        InputError: no such file, another header, or a line that is not a row, with its number."""
     parse = [_parser(hint) for hint in get_type_hints(kind).values()]
     remedy = "run the evaluation again: `das evaluate RUN_DIR`"
     try:
@@ -82,8 +80,7 @@ def _row(
 
 def _parser(hint: Any) -> Callable[[str], Any]:
     """What reads a field: text, a whole number, a number; an empty field is ``None`` where that is
-    allowed.
-    """
+    allowed."""
     kinds = set(getattr(hint, "__args__", (hint,)))
     readers: dict[Any, Callable[[str], Any]] = {str: csv_text.plain, int: int, float: float}
     one = next(read for kind, read in readers.items() if kind in kinds)

@@ -93,8 +93,7 @@ class Store:
     @staticmethod
     def at(url: str, *, confidential: bool = False) -> Store:
         """The store that a URL names, in pyarrow's words. Raises :class:`UserError` where it names
-        none.
-        """
+        none."""
         if urlsplit(url).username is not None:
             raise UserError(
                 "credentials are no part of the URL of a store: it is written down, and shown",
@@ -138,8 +137,7 @@ class Store:
 
     def overlaps(self, other: Store) -> bool:
         """Whether one store is the other, or is inside it. Buckets of the same name on two hosts
-        are taken for one.
-        """
+        are taken for one."""
         a, b = PurePosixPath(self.base), PurePosixPath(other.base)
         return self._fs.type_name == other._fs.type_name and (
             a.is_relative_to(b) or b.is_relative_to(a)
@@ -196,8 +194,7 @@ class Store:
 
     def get(self, name: str, path: Path) -> None:
         """An object becomes a file, which is not whole after an exception. Raises
-        :class:`StoreError`.
-        """
+        :class:`StoreError`."""
         there = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._tried("read", name, lambda: self._get(there, path))
@@ -208,8 +205,7 @@ class Store:
 
     def _refuse_open(self) -> None:
         """Refuse a confidential folder that does not belong to this user, or that others can look
-        into.
-        """
+        into."""
         if not self.confidential or self.folder is None or not self.folder.exists():
             return
         there = self.folder.stat()
@@ -296,8 +292,7 @@ class Store:
 
 def _create_own(path: Path, base: Path) -> None:
     """An empty file, and the folders between it and ``base``: their owner's alone, whatever the
-    umask says.
-    """
+    umask says."""
     base.parent.mkdir(parents=True, exist_ok=True)
     between = path.parent.relative_to(base).parts
     for depth in range(len(between) + 1):

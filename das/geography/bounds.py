@@ -129,8 +129,7 @@ def _totals_up(
     spine: Spine, total: Ints | JointTotals | None, level: str | None
 ) -> tuple[Mapping[str, Ints], JointTotals | None]:
     """The totals of each unit, at the levels where they are known; and those of several units, if
-    there are any.
-    """
+    there are any."""
     if total is None or level is None:
         return {}, None
     joint = total if isinstance(total, JointTotals) else None
@@ -155,8 +154,7 @@ def _subsets(values: Ints) -> Ints:
 
 def _reach(limits: Limits, total: Ints, keep: Keep) -> Ints:
     """f(T) of some units, ``(units, 2^groups)``; ``total`` is known of each. Sums over subsets are
-    of each distinct row.
-    """
+    of each distinct row."""
     used, row = np.unique(limits.row[keep], return_inverse=True)
     lower, upper = limits.lower[used], limits.upper[used]
     elsewhere = lower.sum(axis=1, keepdims=True) - _subsets(lower)

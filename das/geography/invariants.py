@@ -157,8 +157,7 @@ def lowest_level_for(
     have limits.
 
     >>> lowest_level_for(["State", "County", "Tract"], "County", ["Tract"], limited=False)
-    'County'
-    """
+    'County'"""
     return max([upper_tree, *(totals if limited else ())], key=list(levels).index)
 
 

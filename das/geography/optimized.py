@@ -19,8 +19,7 @@ The rule is exactly that of the production runs of 2020:
 No other data enter, and no records: the tree reveals which blocks have structures and which types
 of facilities, where these are invariants.
 
-All steps work on arrays over the blocks, in one sort.
-"""
+All steps work on arrays over the blocks, in one sort."""
 
 from __future__ import annotations
 
@@ -55,15 +54,13 @@ def changes(column: NDArray[np.generic]) -> Flags:
 
 def parents(above: Ints, here: Ints) -> Ints:
     """For each of the units that begin ``here`` the one of those that begin ``above`` that it is
-    in.
-    """
+    in."""
     return np.searchsorted(above, here, side="right") - 1
 
 
 def spread(starts: Ints, number: int) -> Ints:
     """For each of that many lowest units the one that it is in, of those that begin at
-    ``starts``.
-    """
+    ``starts``."""
     return np.repeat(np.arange(len(starts)), np.diff(starts, append=number))
 
 
@@ -191,8 +188,7 @@ def target_codes(
     a geographic field of the input, or one of the ``lists`` of blocks. ``unit`` ``(blocks,)`` is
     the lowest unit of each block on ``spine``.
 
-    Raises :class:`InputError` for a name that is none of these.
-    """
+    Raises :class:`InputError` for a name that is none of these."""
     out = {}
     for name in names:
         if name in lists:
@@ -221,8 +217,7 @@ def listed(areas: Areas, units: int) -> Codes:
     empty where there is no area.
 
     >>> listed(Areas("Ward", ["a", "b"], np.array([1, 0, 0]), np.array([0, 0, 1])), 3).tolist()
-    [b'a\\x1fb', b'a', b'']
-    """
+    [b'a\\x1fb', b'a', b'']"""
     order = np.lexsort((areas.codes[areas.area], areas.unit))
     unit, code = areas.unit[order], areas.codes[areas.area[order]]
     rank = np.arange(len(unit)) - np.searchsorted(unit, unit)
@@ -381,8 +376,7 @@ def _universe(blocks: Blocks, rule: Rule) -> Ints:
 
 def _field(blocks: Blocks, name: str, none: bytes) -> Codes:
     """A geographic field of the blocks; where the input has no such field, no block is in such an
-    area.
-    """
+    area."""
     return blocks.fields[name] if name in blocks.fields else np.full(len(blocks), none)
 
 

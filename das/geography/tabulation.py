@@ -1,6 +1,5 @@
 """The spine of tabulation geography: levels given by fields of the blocks, or by products of
-fields.
-"""
+fields."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ def _codes(
     inside: tuple[str, ...] = (),
 ) -> Codes:
     """The code of each block at a level. In its own definition (``inside``) a name means the
-    field.
-    """
+    field."""
     if name in define and name not in inside:
         if not define[name]:
             raise SpecError(
@@ -121,8 +119,7 @@ class Geocodes:
         down to the level below the states, and ``blocks`` those of the lowest; ``branch``
         ``(states,)`` is whether a unit of the level State is in the branch of areas.
 
-        Raises :class:`InputError` where states have codes of several lengths.
-        """
+        Raises :class:`InputError` where states have codes of several lengths."""
         state = list(levels).index("State")
         if len(np.unique(np.strings.str_len(own[state]))) > 1:
             raise InputError(
@@ -163,8 +160,7 @@ def padded(number: Ints, least: int) -> Codes:
     """Numbers as codes of one length, with zeros before them.
 
     >>> padded(np.array([7, 12]), 1), padded(np.array([7]), 4)
-    (array([b'07', b'12'], dtype='|S2'), array([b'0007'], dtype='|S4'))
-    """
+    (array([b'07', b'12'], dtype='|S2'), array([b'0007'], dtype='|S4'))"""
     width = max(least, len(str(int(number.max()))))
     digits = number[:, None] // 10 ** np.arange(width - 1, -1, -1) % 10 + ord("0")
     return of_characters(digits.astype(np.uint8))

@@ -1,6 +1,5 @@
 """Areas off the spine: any lists of the lowest units, such as places, that may cut across every
-level.
-"""
+level."""
 
 from __future__ import annotations
 
@@ -66,16 +65,14 @@ class Areas(Frozen):
         ...     Areas(k, encoded([c]), one, one).geoids[0]
         ...     for k, c in (("Place", "4459000"), ("Place", "7"), ("Ward", "4459000"))
         ... ]
-        [np.bytes_(b'4459000'), np.bytes_(b''), np.bytes_(b'')]
-        """
+        [np.bytes_(b'4459000'), np.bytes_(b''), np.bytes_(b'')]"""
         return np.where(
             np.strings.str_len(self.codes) == GEOID_DIGITS.get(self.kind, -1), self.codes, b""
         )
 
     def title(self, area: int) -> str:
         """How a page calls an area: its name and, in brackets, its code; its code where it has no
-        name.
-        """
+        name."""
         name, code = str(self.called[area]), self.code(area)
         return f"{name} ({code})" if name else code
 
@@ -93,8 +90,7 @@ class Areas(Frozen):
 
     def check_partition(self, spine: Spine) -> None:
         """Raises :class:`InputError` where a lowest unit of the spine is in no area, or in two:
-        with the first, and how many.
-        """
+        with the first, and how many."""
         times = np.bincount(self.unit, minlength=len(spine.codes[-1]))
         for odd, what in ((times == 0, "in no area"), (times > 1, "in two areas or more")):
             if odd.any():
@@ -117,8 +113,7 @@ class Areas(Frozen):
 
     def over(self, tree: MeasuredSpine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The area, and the lowest unit of the tree, of each block in an area. Leaves out blocks
-        that are not on the tree.
-        """
+        that are not on the tree."""
         unit = tree.numbers(self.unit)
         return self.area[unit >= 0], unit[unit >= 0]
 
@@ -230,8 +225,7 @@ def off_spine(
     names: Mapping[str, Names] | None = None,
 ) -> tuple[Areas, ...]:
     """Every geographic field of the blocks that is no level of the spine, with codes that are
-    unique as a whole.
-    """
+    unique as a whole."""
     found = []
     for field, code in fields.items():
         if field in levels:

@@ -48,8 +48,7 @@ class Neighbours(Enum):
     @property
     def sensitivity(self) -> int:
         """Answers that change by 1 between neighbors: the L1 and the squared L2 sensitivity of a
-        query.
-        """
+        query."""
         return 2 if self is Neighbours.BOUNDED else 1
 
 
@@ -222,8 +221,7 @@ class Allocation(Frozen):
     @staticmethod
     def from_shares(levels: Shares, queries: Shares | Mapping[str, Shares]) -> Allocation:
         """From exact numbers as people write them. ``queries`` hold at every level, or are given by
-        level.
-        """
+        level."""
         of_level = _exact_shares(levels, "levels")
         given = _by_level(queries)
         of_query = {

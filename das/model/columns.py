@@ -327,8 +327,7 @@ class MicrodataForm(Frozen):
 
 def labelled(schema: Schema, universe: str, serial: bool) -> MicrodataForm:
     """The form for any schema: ``geocode``, a serial number if wanted, and one column of labels for
-    each attribute.
-    """
+    each attribute."""
     columns = tuple(
         CodedColumn.for_attribute(a.name, schema, a.name, a.levels) for a in schema.attributes
     )

@@ -92,8 +92,7 @@ class Limits(Frozen):
 
     def add_up(self, home: NDArray[np.integer[Any]], homes: int) -> Limits:
         """Sums over the units of each home. ``home`` ``(units,)`` gives each unit's home, and each
-        of the ``homes`` must have a unit.
-        """
+        of the ``homes`` must have a unit."""
 
         def summed(bound: Ints) -> Ints:
             return add_up(lambda keep: bound[self.row[keep]], self.groups, home, homes)
@@ -103,8 +102,7 @@ class Limits(Frozen):
 
 def packed(*columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """The distinct rows of arrays ``(units, columns)`` side by side, as units first have them, and
-    each unit's number.
-    """
+    each unit's number."""
     found, row = [], np.empty(len(columns[0]), dtype=np.int32)
     number = 0
     for here in pieces(len(row), sum(c.shape[1] for c in columns)):
@@ -129,8 +127,7 @@ def add_up(
     rows: Callable[[Keep], Ints], width: int, home: NDArray[np.integer[Any]], homes: int
 ) -> Ints:
     """Sums ``(homes, width)`` of what ``rows`` gives of some units, ``(units, width)``, asked for
-    piece by piece.
-    """
+    piece by piece."""
     order = None if (np.diff(home) >= 0).all() else np.argsort(home, kind="stable")
     out = np.zeros((homes, width), dtype=np.int64)
     for here in pieces(len(home), width):
@@ -143,8 +140,7 @@ def add_up(
 
 def _distinct(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """By a key of each row, which sorts faster than rows do; should two rows have the same key, by
-    the rows themselves.
-    """
+    the rows themselves."""
     factors = np.cumprod(np.full(rows.shape[1], _ODD))
     _, first, number = np.unique(
         rows.astype(np.uint64) @ factors, return_index=True, return_inverse=True
@@ -246,8 +242,7 @@ class JointTotals(Frozen):
 
     def some(self, keep: Keep) -> JointTotals:
         """The parts of some of the units: of whole parts, or of parts whose other units hold
-        nobody.
-        """
+        nobody."""
         number, part = np.unique(self.part[keep], return_inverse=True)
         return JointTotals(part, self.total[number])
 
@@ -303,8 +298,7 @@ class Bounds(Frozen):
 
     def some(self, keep: Keep) -> Bounds:
         """The bounds of some units. If they split a part with a joint total, its other units must
-        hold nobody.
-        """
+        hold nobody."""
         return Bounds(
             self.group,
             self.lower[keep],
@@ -318,8 +312,7 @@ class Bounds(Frozen):
 
     def excess(self, held: NDArray[Any]) -> NDArray[np.float64]:
         """How far the sums of ``held`` ``(units, groups)`` over each subset of the groups exceed
-        its reach, ``(units, 2^groups)``.
-        """
+        its reach, ``(units, 2^groups)``."""
         subset = np.arange(1 << self.groups)
         reach = np.full(len(subset), np.inf) if self.reach is None else self.reach
         return np.asarray(
@@ -330,8 +323,7 @@ class Bounds(Frozen):
         r"""The bounds with each part with a joint total as one unit.
 
         If only the total of all units of a part is known, each group can be shared out by itself.
-        Any sums :math:`y_g` with :math:`\sum_u l_{ug} \le y_g \le \sum_u h_{ug}` can be.
-        """
+        Any sums :math:`y_g` with :math:`\sum_u l_{ug} \le y_g \le \sum_u h_{ug}` can be."""
         if self.joint is None:
             return self
         low, high = self.joint.sums(self.lower), self.joint.sums(self.upper)
@@ -377,8 +369,7 @@ class LevelBounds(Frozen):
     of units. Computations take :meth:`rows`, batch by batch. ``reach`` exists only above the known
     totals, and is dense: 2 kB a unit for eight groups.
 
-    Raises :class:`InfeasibleError` if no histogram meets the constraints of some unit.
-    """
+    Raises :class:`InfeasibleError` if no histogram meets the constraints of some unit."""
 
     group: NDArray[np.intp]
     limits: Limits
@@ -448,8 +439,7 @@ class LevelBounds(Frozen):
 
     def some(self, keep: Keep) -> Bounds:
         """The bounds of some units. If they split a part with a joint total, its other units must
-        hold nobody.
-        """
+        hold nobody."""
         return Bounds(
             self.group,
             *self.limits.some(keep),
@@ -484,14 +474,12 @@ class LevelBounds(Frozen):
         bounds: Mapping[str, LevelBounds], spine: Spine, level: str, unit: int
     ) -> dict[str, LevelBounds]:
         """The bounds of a unit of ``level`` and of everything below it, numbered as in
-        :meth:`das.model.spine.Spine.subtree`.
-        """
+        :meth:`das.model.spine.Spine.subtree`."""
         return {here: bounds[here].part(*ends) for here, ends in spine.extent(level, unit).items()}
 
     def by_part(self) -> LevelBounds:
         """The bounds with each part with a joint total as one unit
-        (:meth:`das.model.constraint.Bounds.by_part`).
-        """
+        (:meth:`das.model.constraint.Bounds.by_part`)."""
         if self.joint is None:
             return self
         whole = self.limits.add_up(self.joint.part, len(self.joint.total))
@@ -547,8 +535,7 @@ def range_of_areas(
     lowest: LevelBounds, spine: Spine, areas: Areas, columns: NDArray[np.bool_]
 ) -> tuple[Ints, Ints]:
     """The least and the most of each column in areas of lowest units, ``(areas, columns)`` both:
-    sums over the areas' units.
-    """
+    sums over the areas' units."""
     ends = np.zeros((2, len(areas), len(columns)), dtype=np.int64)
     for start, stop in spine.batches(spine.levels[-1], len(columns)):
         here = np.flatnonzero((areas.unit >= start) & (areas.unit < stop))

@@ -6,8 +6,7 @@ read it. Two settings prevent that, and one is not enough. The limit ``RLIMIT_CO
 file, but Linux ignores it where ``core_pattern`` names a program (core(5)). ``PR_SET_DUMPABLE`` of
 0 stops both. It also keeps other processes of the same user from attaching to this one and reading
 its memory. Only Linux has it. Neither survives the start of another program, so every worker calls
-this again.
-"""
+this again."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def forbid() -> None:
     """From here on this process leaves no core dump.
 
     Raises:
-        PrivacyError: the system does not allow it.
-    """
+        PrivacyError: the system does not allow it."""
     global _done
     if _done:
         return

@@ -1,6 +1,5 @@
 """Rows of the evaluation and of a sweep: one frozen value for a line of each of their files of
-errors.
-"""
+errors."""
 
 from __future__ import annotations
 
@@ -203,8 +202,7 @@ class DifferenceRow:
 @dataclass(frozen=True, repr=False)
 class SweepRow(NoRepr):
     """One line of a sweep: budget (rho or epsilon), method and number of the run, and a row of its
-    errors.
-    """
+    errors."""
 
     budget: Fraction
     method: str

@@ -39,8 +39,7 @@ def names(frame: Frame, where: str) -> list[str]:
 
 def column(frame: Frame, name: str, where: str) -> NDArray[Any]:
     """One column, ``(rows,)``, in the dtype that it has; bytes, as :mod:`das.model.names` has them,
-    as text.
-    """
+    as text."""
     known = names(frame, where)
     if name not in known:
         raise InputError(
@@ -60,8 +59,7 @@ def column(frame: Frame, name: str, where: str) -> NDArray[Any]:
 
 def rows(frame: Frame, where: str) -> int:
     """How many rows it has. Raises :class:`InputError` for none, and for columns of several
-    lengths.
-    """
+    lengths."""
     sizes = {len(frame[name]) for name in names(frame, where)}
     if len(sizes) > 1:
         raise InputError(

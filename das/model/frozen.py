@@ -119,8 +119,7 @@ class NoReprRows(list[T]):
     """A list that prints as its length alone.
 
     >>> NoReprRows([1.5, 2.5])
-    <2 rows: confidential>
-    """
+    <2 rows: confidential>"""
 
     __slots__ = ()
 

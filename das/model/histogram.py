@@ -120,8 +120,7 @@ class Histogram(NoRepr, Frozen):
 
     def answer(self, query: Query) -> NDArray[np.int64]:
         """``Q h`` for every unit, shape ``(units, answers)``, int64. Costs units x answers, not x
-        cells.
-        """
+        cells."""
         if not isinstance(query, Query):
             raise InputError(
                 f"this is a {type(query).__name__}, and no query",
@@ -132,8 +131,7 @@ class Histogram(NoRepr, Frozen):
 
     def sparse(self, query: Query) -> SparseAnswers:
         """The answers to a query, sparse. The cost depends only on the stored counts, with a sort
-        if the query adds up cells.
-        """
+        if the query adds up cells."""
         at = self.unit * query.answers + query.at(self.cell)
         count = self.count
         if (at[1:] <= at[:-1]).any():
@@ -208,8 +206,7 @@ class SparseAnswers(NoRepr, Frozen):
 
     def read(self, at: Ints) -> Ints:
         """The elements ``at`` ``(n,)``, in any order. It searches for each and needs no dense
-        array.
-        """
+        array."""
         if not len(self.at):
             return np.zeros(len(at), dtype=np.int64)
         found = np.minimum(np.searchsorted(self.at, at), len(self.at) - 1)

@@ -30,8 +30,7 @@ from das.model.universe import Planned, RecordKind
 @dataclass(frozen=True)
 class Event(PlannedMeasurement):
     """One line of the ledger: a draw that was made, of ``units`` units of a universe with
-    ``answers`` answers each.
-    """
+    ``answers`` answers each."""
 
     universe: str
     units: int
@@ -240,8 +239,7 @@ def open_answers(schema: Schema, query: str, known: str) -> int:
 
     >>> from das.model.redistricting import PL94
     >>> open_answers(PL94, "cenrace", "hispanic"), open_answers(PL94, "hispanic", "cenrace")
-    (62, 1)
-    """
+    (62, 1)"""
     cells = np.flatnonzero(schema.possible)
     mine, theirs = schema.query(query).at(cells), schema.query(known).at(cells)
     pairs = np.unique(mine * (theirs.max() + 1) + theirs)
@@ -265,8 +263,7 @@ def follows(schema: Schema, query: str, known: str) -> bool:
 
     >>> from das.model.redistricting import PL94
     >>> follows(PL94, "total", "hispanic"), follows(PL94, "hispanic", "total")
-    (True, False)
-    """
+    (True, False)"""
     coarse, fine = (schema.query(q).index[schema.possible] for q in (query, known))
     pairs = np.unique(fine * schema.query(query).answers + coarse)
     return len(pairs) == len(np.unique(fine))

@@ -118,8 +118,7 @@ class MeasuredSpine(Frozen):
 
     def _check_chains(self) -> None:
         """A unit without a share is the only child of one whose chain goes on to it; any other
-        begins a chain.
-        """
+        begins a chain."""
         for depth, (above, here) in enumerate(pairwise(self.last), 1):
             parent = self.spine.parent[depth]
             reached = np.maximum(above, self._reached[depth - 1])[parent] >= depth
@@ -153,8 +152,7 @@ class MeasuredSpine(Frozen):
         spine: Spine, measured: Sequence[NDArray[np.bool_]], place: Ints | None = None
     ) -> MeasuredSpine:
         """A tree of another publisher: ``measured`` says which units are measured, ``(units,)`` for
-        each level, but not with what share. Without ``place`` it is the published spine itself.
-        """
+        each level, but not with what share. Without ``place`` it is the published spine itself."""
         if place is None and all(here.all() for here in measured):
             return MeasuredSpine.from_published(spine)
         last = tuple(
@@ -271,8 +269,7 @@ class MeasuredSpine(Frozen):
     @cached_property
     def usual(self) -> UnitPath:
         """The most common class of measured units at each level that has any. If two are equally
-        common, the plainer one.
-        """
+        common, the plainer one."""
         out = []
         for level in self.spine.levels:
             sizes = {
@@ -345,8 +342,7 @@ class MeasuredSpine(Frozen):
 
     def numbers(self, places: Ints) -> Ints:
         """Which of the tree's lowest units each of some places is, -1 where it is none: the inverse
-        of ``place``.
-        """
+        of ``place``."""
         at = np.full(
             max(places.max(initial=-1), self.place.max(initial=-1)) + 1, -1, dtype=np.int64
         )

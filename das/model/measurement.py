@@ -51,8 +51,7 @@ class Measurement(Frozen):
 
     def as_published(self) -> Measurement:
         """With the variance that the files of a release state (:func:`published_variance`):
-        estimates of both agree in every bit.
-        """
+        estimates of both agree in every bit."""
         return type(self)(
             self.level,
             self.query,
@@ -74,8 +73,7 @@ class Measurement(Frozen):
 
 def published_variance(variance: NDArray[np.float64]) -> NDArray[np.float32]:
     """In single precision. What is below that (1e-70 occurs at rho = 1000) is published as the
-    least that it holds.
-    """
+    least that it holds."""
     return np.maximum(variance.astype(np.float32), np.finfo(np.float32).tiny)
 
 
@@ -95,8 +93,7 @@ def of_values(
 
 class MeasurementSource(Protocol):
     """Where estimation reads measurements from: a slice of units at a time, numbered as in their
-    level.
-    """
+    level."""
 
     def queries(self, level: str) -> tuple[str, ...]:
         """Names of the queries measured at ``level``."""
@@ -119,8 +116,7 @@ class Measurements(Frozen):
 
     >>> total = Measurement("State", "total", 0, np.array([[7], [3]]), np.array([2.0, 2.0]))
     >>> Measurements.from_measurements([total]).read("State", "total", 1, 2).values
-    array([[3]])
-    """
+    array([[3]])"""
 
     held: Mapping[tuple[str, str], Measurement]
 
@@ -134,8 +130,7 @@ class Measurements(Frozen):
     @staticmethod
     def from_measurements(measurements: Iterable[Measurement]) -> Measurements:
         """From measurements in any order; those of one level and query are slices that follow each
-        other.
-        """
+        other."""
         found: dict[tuple[str, str], list[Measurement]] = {}
         for m in measurements:
             found.setdefault((m.level, m.query), []).append(m)
@@ -219,8 +214,7 @@ Ints = NDArray[np.int64]
 
 class SparseSource(Protocol):
     """Answers on demand: the same whenever they are asked for. Units are numbered as in their
-    level.
-    """
+    level."""
 
     def queries(self, level: str) -> tuple[str, ...]:
         """Names of the queries measured at ``level``."""
@@ -244,8 +238,7 @@ def places(
     units: NDArray[np.integer], cells: NDArray[np.integer], shape: tuple[int, int], where: str
 ) -> Ints:
     """The indices of coordinates in an array of this ``shape`` in C order, ``(n,)``. Raises
-    :class:`InputError` for coordinates outside it.
-    """
+    :class:`InputError` for coordinates outside it."""
     for what, given, most in (("unit", units, shape[0]), ("answer", cells, shape[1])):
         if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) != len(units):
             raise InputError(
@@ -305,8 +298,7 @@ class SparseMeasurement(Frozen):
         variance: NDArray[np.float64],
     ) -> SparseMeasurement:
         """From coordinates in any order, some of them several times. Raises :class:`InputError`
-        where one has two values.
-        """
+        where one has two values."""
         order = np.argsort(at, kind="stable")
         at, values = at[order], values[order]
         new = np.ones(len(at), dtype=bool)
@@ -371,8 +363,7 @@ class SparseMeasurements(Frozen):
     >>> SparseMeasurements.from_measurements([some]).answers(
     ...     "State", "age", np.array([1]), np.array([2])
     ... )
-    array([7])
-    """
+    array([7])"""
 
     held: Mapping[tuple[str, str], SparseMeasurement]
 
@@ -428,8 +419,7 @@ class RecordingSource:
 
     def recorded(self, level: str) -> Iterator[SparseMeasurement]:
         """All answers given at a level, for each of its queries, even for queries without any
-        request.
-        """
+        request."""
         for query in self.queries(level):
             said = [(np.zeros(0, dtype=np.int64),) * 2, *self._said.get((level, query), [])]
             at, values = (np.concatenate(parts) for parts in zip(*said, strict=True))

@@ -74,8 +74,7 @@ class Mechanism(ABC):
     @abstractmethod
     def parameter(self, cost: Fraction, answers: int) -> Fraction:
         """The parameter that ``cost`` buys if ``answers`` answers differ by 1 between two data
-        sets.
-        """
+        sets."""
 
     @abstractmethod
     def cost(self, parameter: Fraction, answers: int) -> Fraction:
@@ -85,14 +84,12 @@ class Mechanism(ABC):
     @abstractmethod
     def variance(self, parameter: Fraction) -> float:
         """The variance of one answer's noise, as published with it. Nothing private depends on
-        it.
-        """
+        it."""
 
     @abstractmethod
     def continuous_variance(self, parameter: Fraction) -> Fraction:
         """The variance of the continuous noise of this parameter, exactly: to choose by, not to
-        publish.
-        """
+        publish."""
 
     @abstractmethod
     def with_variance(self, variance: float) -> Fraction:
@@ -222,8 +219,7 @@ MECHANISMS: Mapping[str, Mechanism] = {m.name: m for m in (DISCRETE_GAUSSIAN, GE
 
 def _sums(sigma_sq: float) -> tuple[float, float]:
     """E|X| and E[X^2] of the discrete Gaussian, term by term: the terms beyond 14 sigma are below
-    1e-40.
-    """
+    1e-40."""
     x = np.arange(1, ceil(14 * sqrt(sigma_sq)) + 2, dtype=np.float64)
     p = 2 * np.exp(-(x**2) / (2 * sigma_sq))
     whole = 1 + p.sum()
@@ -232,8 +228,7 @@ def _sums(sigma_sq: float) -> tuple[float, float]:
 
 def _solve(variance: float) -> float:
     """The parameter of a discrete Gaussian of a small variance, by bisection: the variance grows
-    with it.
-    """
+    with it."""
     low, high = 1e-3, 1.1
     for _ in range(60):
         middle = (low + high) / 2

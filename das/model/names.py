@@ -48,8 +48,7 @@ def checked(
     """Title and labels with what is missing filled in: the name, and the codes themselves.
 
     Raises:
-        SpecError: another number of labels than codes, or two codes with one label.
-    """
+        SpecError: another number of labels than codes, or two codes with one label."""
     labels = labels or codes
     if len(labels) != len(codes) or len(set(labels)) != len(labels):
         raise SpecError(
@@ -66,8 +65,7 @@ def exchanged(
     """``labels`` with those of some codes replaced.
 
     Raises:
-        SpecError: a label for a code that there is not.
-    """
+        SpecError: a label for a code that there is not."""
     if unknown := [c for c in new if c not in codes]:
         raise SpecError(
             f"no level {unknown[0]!r} to label", where=where, remedy=f"there are {', '.join(codes)}"
@@ -79,8 +77,7 @@ def level_words(level: str) -> str:
     """A level of the tree as a reader writes it.
 
     >>> level_words("Block_Group"), level_words("US"), level_words("Census_US_Region")
-    ('Block group', 'US', 'Census US region')
-    """
+    ('Block group', 'US', 'Census US region')"""
     first, *rest = level.split("_", 1)
     return " ".join([first, *map(level_inside, rest)])
 
@@ -89,8 +86,7 @@ def level_inside(level: str) -> str:
     """The name of a level within a sentence.
 
     >>> level_inside("Block_Group"), level_inside("US")
-    ('block group', 'US')
-    """
+    ('block group', 'US')"""
     return " ".join(w.lower() if w.istitle() else w for w in level.split("_"))
 
 
@@ -111,8 +107,7 @@ def encoded(texts: ArrayLike) -> Codes:
     array([b'07', b'1'], dtype='|S2')
 
     Raises:
-        InputError: bytes that are no UTF-8.
-    """
+        InputError: bytes that are no UTF-8."""
     given = np.asarray(texts)
     if given.dtype.kind == "S":
         if (characters(given) > 127).any():
@@ -132,8 +127,7 @@ def text(codes: Codes) -> NDArray[np.str_]:
     """Codes as texts.
 
     >>> text(encoded(["ä", "1"]))
-    array(['ä', '1'], dtype='<U1')
-    """
+    array(['ä', '1'], dtype='<U1')"""
     if not (characters(codes) > 127).any():
         width = codes.dtype.itemsize
         return characters(codes).astype(np.uint32).view(f"U{width}").reshape(codes.shape)
@@ -258,8 +252,7 @@ def geoids(level: str, codes: Codes) -> Codes:
     and third character are the state's.
 
     >>> geoids("Block", encoded(["4400701020022003"]))
-    array([b'440070102002003'], dtype='|S15')
-    """
+    array([b'440070102002003'], dtype='|S15')"""
     p = characters(codes)
     if level == "Block" and p.shape[1] >= BLOCK:
         digits = p[:, -BLOCK:]
@@ -288,8 +281,7 @@ def _points(texts: NDArray[np.str_]) -> NDArray[np.uint32]:
 
 class State(NamedTuple):
     """A state or equivalent: postal abbreviation, FIPS code, census division (0 = none) and
-    name.
-    """
+    name."""
 
     usps: str
     fips: str

@@ -15,8 +15,7 @@ anything computed from it. Every output says so in one of four forms:
 :func:`das.files.messages.check_marked` looks for it in every file before a release is sealed, and
 before a run ends.
 
-A private output has none of these, and only a private output is called fit to publish.
-"""
+A private output has none of these, and only a private output is called fit to publish."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ def weakest(each: Iterable[Private]) -> Private:
     """What can be said of something that rests on all of these.
 
     >>> weakest([True, UNKNOWN]), weakest([UNKNOWN, False]), weakest([])
-    ('unknown', False, True)
-    """
+    ('unknown', False, True)"""
     found = set(each)
     return False if False in found else UNKNOWN if UNKNOWN in found else True
 
@@ -62,8 +60,7 @@ def marked(value: Mapping[str, Any], private: Private, warning: str = WARNING) -
     """An object that says whether it is private.
 
     >>> marked({"a": 1}, True)
-    {'private': True, 'a': 1}
-    """
+    {'private': True, 'a': 1}"""
     return {"private": private} | ({} if private else {"warning": warning}) | dict(value)
 
 
@@ -71,7 +68,6 @@ def marked_rows(rows: Iterable[Mapping[str, Any]], private: Private) -> list[dic
     """Rows that say so if they are not.
 
     >>> marked_rows([{"a": 1}], False)
-    [{'a': 1, 'NOT PRIVATE': 'seeded'}]
-    """
+    [{'a': 1, 'NOT PRIVATE': 'seeded'}]"""
     mark = {} if private else {COLUMN: CELL}
     return [dict(r) | mark for r in rows]

@@ -95,8 +95,7 @@ class Plan:
         ...         Fraction(4), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares
         ...     ).measurements
         ... ]
-        [Fraction(1, 2), Fraction(1, 2)]
-        """
+        [Fraction(1, 2), Fraction(1, 2)]"""
         if budget <= 0:
             raise SpecError(
                 f"the budget is {budget}",
@@ -141,8 +140,7 @@ class Plan:
         removed. Raises :class:`SpecError`.
 
         >>> Plan.of_rho("1/2", {"State": "1/4", "County": "3/4"}, ["total", "sex * age"])
-        <Plan: rho = 1/2, 4 queries at 2 levels, discrete-gaussian, bounded neighbors>
-        """
+        <Plan: rho = 1/2, 4 queries at 2 levels, discrete-gaussian, bounded neighbors>"""
         return _split(DISCRETE_GAUSSIAN, rho, levels, queries, neighbours)
 
     @staticmethod
@@ -153,8 +151,7 @@ class Plan:
         neighbours: str = "bounded",
     ) -> Plan:
         """A plan with two-sided geometric noise and the total ``epsilon`` (pure differential
-        privacy); otherwise like ``of_rho``.
-        """
+        privacy); otherwise like ``of_rho``."""
         return _split(GEOMETRIC, epsilon, levels, queries, neighbours)
 
     def __repr__(self) -> str:
@@ -173,8 +170,7 @@ class Plan:
         mechanism: Mechanism, neighbours: Neighbours, costs: Iterable[tuple[str, str, Fraction]]
     ) -> Plan:
         """A plan that measures each ``(level, query, cost)`` with the noise that this cost buys;
-        one class to a level.
-        """
+        one class to a level."""
         measurements = (
             PlannedMeasurement.priced(level, query, mechanism, neighbours, cost)
             for level, query, cost in costs
@@ -209,8 +205,7 @@ class Plan:
     @cached_property
     def cost(self) -> Fraction:
         """The cost of the costliest path: that of replacing, or adding or removing, one record
-        anywhere.
-        """
+        anywhere."""
         return dearest(self.measurements, self.paths)
 
     @property
@@ -237,8 +232,7 @@ class Plan:
 
     def classes(self, level: str) -> tuple[str, ...]:
         """The classes of a level, including those without draws; none if the plan does not have
-        the level.
-        """
+        the level."""
         return tuple(dict.fromkeys(name for path in self.paths for lv, name in path if lv == level))
 
     def of_class(self, level: str, unit_class: str = ALL) -> tuple[PlannedMeasurement, ...]:
@@ -421,7 +415,6 @@ class Strategy(Frozen):
 
     def plan(self) -> Plan:
         """Discrete Gaussian noise of this cost, of bounded neighbors, on a tree where no unit is
-        an only child.
-        """
+        an only child."""
         shares = self.allocation
         return Plan.of_rho(self.cost, shares.levels, shares.queries)

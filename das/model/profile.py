@@ -16,8 +16,7 @@ from das.model.frozen import Frozen
 @dataclass(frozen=True, eq=False)
 class ColumnProfile(Frozen):
     """``values`` are the distinct values but the empty one; row ``i`` has number ``index[i]`` of
-    them, -1 for none.
-    """
+    them, -1 for none."""
 
     name: str
     values: tuple[str, ...] = field(repr=False)

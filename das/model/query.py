@@ -3,8 +3,7 @@ r"""Queries: products of groupings, one for each attribute.
 A query :math:`Q` maps each cell of the schema to exactly one answer, :math:`a: [K] \to [A]`, onto.
 As an operator on histograms :math:`(Qh)_i = \sum_{k: a(k) = i} h_k`, with adjoint
 :math:`(Q'y)_k = y_{a(k)}`. So sensitivity holds by construction: one record more or less moves one
-answer by 1, and one record replaced moves at most two (squared :math:`L_2` distance 2).
-"""
+answer by 1, and one record replaced moves at most two (squared :math:`L_2` distance 2)."""
 
 from __future__ import annotations
 
@@ -90,8 +89,7 @@ class Grouping:
         where: str,
     ) -> Grouping:
         """From the levels that each group has. Raises :class:`SpecError` unless each level is in
-        exactly one.
-        """
+        exactly one."""
         home = {level: i for i, members in enumerate(groups.values()) for level in members}
         listed = [level for members in groups.values() for level in members]
         if sorted(listed) != sorted(levels):
@@ -162,8 +160,7 @@ class Query:
 
         >>> from das.model.redistricting import PL94
         >>> PL94.query("votingage * hispanic").at(np.array([0, 63, 2015]))
-        array([0, 1, 3])
-        """
+        array([0, 1, 3])"""
         cells = self._cells
         if cells <= FEW_CELLS:
             return self.index[cell]
@@ -195,8 +192,7 @@ class Query:
         >>> from das.model.redistricting import PL94
         >>> import numpy as np
         >>> PL94.query("votingage").answer(np.ones(PL94.cells, dtype=int))
-        array([1008, 1008])
-        """
+        array([1008, 1008])"""
         if all(g.is_detailed for g in self.groupings):
             return dense.copy()
         order, starts = self._by_answer
@@ -215,8 +211,7 @@ class Query:
         ...     PL94.query("hispanic").sums(PL94.query("hispanic * cenrace")),
         ...     PL94.query("cenrace").sums(PL94.query("hispanic")),
         ... )
-        (True, False)
-        """
+        (True, False)"""
         pairs = zip(self.groupings, other.groupings, strict=True)
         return all(
             len(set(zip(fine.index, g.index, strict=True))) == len(fine.groups) for g, fine in pairs
@@ -232,8 +227,7 @@ class Query:
 
         >>> from das.model.redistricting import PL94
         >>> [PL94.query(q).title for q in ("total", "cenrace * hispanic", "detailed")]
-        ['Total', 'Hispanic origin by Race', 'All attributes crossed']
-        """
+        ['Total', 'Hispanic origin by Race', 'All attributes crossed']"""
         by = [g.title for g in self.groupings if not g.is_total]
         if not by:
             return self.words.total
@@ -247,7 +241,6 @@ class Query:
 
         >>> from das.model.redistricting import PL94
         >>> PL94.query("votingage * hispanic").captions()[1]
-        'Under 18 years, Hispanic or Latino'
-        """
+        'Under 18 years, Hispanic or Latino'"""
         shown = [g.labels for g in self.groupings if not g.is_total]
         return [between.join(x) for x in product(*shown)] if shown else [self.words.total]

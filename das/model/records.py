@@ -55,8 +55,7 @@ class Records(NoRepr, Frozen):
     """Records counted: ``count[i]`` records of cell ``cell[i]`` of ``schema`` live in block
     ``block[i]``.
 
-    Three arrays of one length; a (block, cell) pair may occur more than once.
-    """
+    Three arrays of one length; a (block, cell) pair may occur more than once."""
 
     schema: Schema
     block: NDArray[np.int64]

@@ -77,8 +77,7 @@ class Attribute:
     @staticmethod
     def from_levels(name: str, levels: int | Sequence[str] | Mapping[str, str]) -> Attribute:
         """With a list of codes, a mapping of codes to labels, or a number n for the levels 0 to n -
-        1.
-        """
+        1."""
         if isinstance(levels, int):
             levels = [str(level) for level in range(levels)]
         if isinstance(levels, str) or not all(isinstance(level, str) for level in levels):
@@ -178,8 +177,7 @@ class Schema(Frozen):
         ...     {"age": 120, "sex": {"m": "Male", "f": "Female"}},
         ...     groupings={"votingage": adult},
         ... )
-        <Schema 'people': age 120 x sex 2 = 240 cells>
-        """
+        <Schema 'people': age 120 x sex 2 = 240 cells>"""
         if not isinstance(attributes, Mapping):
             raise SpecError(
                 f"its attributes are {attributes!r}",
@@ -241,8 +239,7 @@ class Schema(Frozen):
 
         >>> from das.model.redistricting import PL94
         >>> PL94.spelled(2015).split(" x ")[:3]
-        ['other-noninstitutional', '18-and-over', 'hispanic']
-        """
+        ['other-noninstitutional', '18-and-over', 'hispanic']"""
         levels = np.unravel_index(cell, self.shape)
         return " x ".join(a.levels[i] for a, i in zip(self.attributes, levels, strict=True))
 
@@ -251,8 +248,7 @@ class Schema(Frozen):
 
         >>> from das.model.redistricting import PL94
         >>> PL94.steps(("votingage", "cenrace"))
-        ((126, 2), (1, 63))
-        """
+        ((126, 2), (1, 63))"""
         axes = [self.axis(name) for name in names]
         return tuple((math.prod(self.shape[axis + 1 :]), self.shape[axis]) for axis in axes)
 
@@ -280,8 +276,7 @@ class Schema(Frozen):
     @cached_property
     def possible(self) -> NDArray[np.bool_]:
         """False at the structural zeros, shape ``(cells,)``. Cells that no rule distinguishes
-        are computed once.
-        """
+        are computed once."""
         told = self.restricted
         out = np.ones([n if i in told else 1 for i, n in enumerate(self.shape)], dtype=bool)
         for box in self._never:
@@ -302,8 +297,7 @@ class Schema(Frozen):
         ...         {"hhinstlevels": ("institutional",), "votingage": ("under-18",)}
         ...     )
         ... ]
-        [4, 1, 2, 63]
-        """
+        [4, 1, 2, 63]"""
         out = [np.ones(n, dtype=bool) for n in self.shape]
         for name, wanted in conditions.items():
             grouping = self._factor(name, name)
@@ -320,8 +314,7 @@ class Schema(Frozen):
 
     def where(self, conditions: Mapping[str, tuple[str, ...]]) -> NDArray[np.bool_]:
         """The cells, ``(cells,)``, that meet every condition, as :meth:`box` has them. Raises
-        :class:`SpecError`.
-        """
+        :class:`SpecError`."""
         out = np.ones(1, dtype=bool)
         for mask in self.box(conditions):
             out = (out[:, None] & mask).ravel()
@@ -331,8 +324,7 @@ class Schema(Frozen):
         """The query that ``name`` spells: ``total``, ``detailed``, or attributes and recodes joined
         by ``" * "``.
 
-        Factors may stand in any order; answers are always in C order of the schema.
-        """
+        Factors may stand in any order; answers are always in C order of the schema."""
         if self.cells > FEW_CELLS:  # its index takes megabytes, so the caller keeps it
             return self._spelled(name)
         if name not in self._queries:

@@ -28,8 +28,7 @@ class Source:
 @dataclass(frozen=True)
 class ListedFile:
     """A file of the release, or a folder with a slash at its end: ``path`` from the page, ``size`` in
-    bytes.
-    """
+    bytes."""
 
     path: str
     size: int

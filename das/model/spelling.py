@@ -5,8 +5,7 @@ Case, blanks, underscores and hyphens do not matter, nor does the order of the f
 >>> named("block group", ["County", "Block_Group"], "level")
 'Block_Group'
 >>> product("CENRACE*hispanic", ["total", "hispanic * cenrace"])
-'hispanic * cenrace'
-"""
+'hispanic * cenrace'"""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ def named(wanted: str, known: Sequence[str], what: str, where: object = None) ->
     """The one of the names ``known`` that is meant. ``what`` they are names of, for the message.
 
     Raises:
-        InputError: there is none, or there are several, with those that are near.
-    """
+        InputError: there is none, or there are several, with those that are near."""
     if wanted in known:
         return wanted
     same = [name for name in known if key(name) == key(wanted)]
@@ -68,8 +66,7 @@ def product(wanted: str, known: Sequence[str], where: object = None) -> str:
     """The one of the queries ``known`` that is meant: its factors may stand in any order.
 
     Raises:
-        InputError: there is none, with those that are near.
-    """
+        InputError: there is none, with those that are near."""
     if wanted in known:
         return wanted
     for name in known:
@@ -83,8 +80,7 @@ def query(wanted: str, schema: Schema, known: Sequence[str] = (), where: object 
     attributes.
 
     Raises:
-        InputError: a factor that is neither an attribute nor a grouping of the schema.
-    """
+        InputError: a factor that is neither an attribute nor a grouping of the schema."""
     for name in known:
         if product_key(name) == product_key(wanted):
             return name

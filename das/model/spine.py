@@ -169,8 +169,7 @@ class Spine(Frozen):
         >>> places = {"County": ["b", "a", "b"], "Block": ["b2", "a1", "b1"]}
         >>> spine = Spine.from_frame(places, ["State", "County", "Block"])
         >>> spine.geocodes("Block").tolist(), spine.find("Block", places["Block"]).tolist()
-        (['a1', 'b1', 'b2'], [2, 0, 1])
-        """
+        (['a1', 'b1', 'b2'], [2, 0, 1])"""
         where = "places of the spine"
         if isinstance(levels, str) or not levels:
             raise InputError(
@@ -254,8 +253,7 @@ class Spine(Frozen):
 
     def title(self, level: str, unit: int) -> str:
         """A unit's title on pages: its name and, in parentheses, its code; only the code if it
-        has no name.
-        """
+        has no name."""
         depth = self.index(level)
         name, code = str(self.names[depth][unit]), self.code(level, unit)
         return f"{name} ({code})" if name else code
@@ -289,8 +287,7 @@ class Spine(Frozen):
 
     def up(self, level: str, to: str) -> NDArray[np.int64]:
         """For each unit of ``level`` the number of its ancestor at level ``to`` (itself if they are
-        the same).
-        """
+        the same)."""
         low, high = self.index(level), self.index(to)
         if high > low:
             raise InputError(f"level {to!r} is below {level!r}", where="spine")
@@ -301,8 +298,7 @@ class Spine(Frozen):
 
     def extent(self, level: str, unit: int) -> dict[str, tuple[int, int]]:
         """For ``level`` and each level below it, the units ``(start, stop)`` that lie in a unit of
-        ``level``.
-        """
+        ``level``."""
         depth = self.index(level)
         out = {level: (unit, unit + 1)}
         for above, here in pairwise(self.levels[depth:]):
@@ -341,8 +337,7 @@ class Spine(Frozen):
 
     def kept(self, level: str, units: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """For each level, the units that remain if only some of ``level`` are kept, with their
-        ancestors and descendants.
-        """
+        ancestors and descendants."""
         depth, out = self.index(level), [np.asarray(units, dtype=np.int64)]
         for at in range(depth, 0, -1):
             out.insert(0, np.unique(self.parent[at][out[0]]))
@@ -386,8 +381,7 @@ class Spine(Frozen):
         siblings. Each has at most ``limit`` values at ``answers`` a unit, unless one family alone
         is larger.
 
-        A function of the spine alone, so that every stage walks the same slices.
-        """
+        A function of the spine alone, so that every stage walks the same slices."""
         starts = self.children(level)
         begin = 0
         for family in range(len(starts) - 1):

@@ -42,8 +42,7 @@ def general(schema: Schema, letter: str) -> tuple[Tabulation, ...]:
     ...     (t.name, t.query)
     ...     for t in general(Schema.from_attributes("people", {"age": 2, "sex": ["f", "m"]}), "T")
     ... ]
-    [('T0', 'total'), ('T1', 'age'), ('T2', 'sex'), ('T3', 'age * sex')]
-    """
+    [('T0', 'total'), ('T1', 'age'), ('T2', 'sex'), ('T3', 'age * sex')]"""
     names = [a.name for a in schema.attributes]
     queries = ["total", *names]
     if len(names) > 1 and schema.cells <= LARGEST_CROSS:
@@ -83,8 +82,7 @@ def name(levels: Sequence[str], first: int, last: int) -> str:
     ``first`` to ``last``; where ``last`` is less, with none.
 
     >>> name(["State", "County", "Tract"], 1, 1), name(["State", "County", "Tract"], 1, 2)
-    ('County', 'County to Tract')
-    """
+    ('County', 'County to Tract')"""
     if last < first:
         return UNMEASURED
     return levels[first] if first == last else f"{levels[first]} to {levels[last]}"
@@ -92,8 +90,7 @@ def name(levels: Sequence[str], first: int, last: int) -> str:
 
 def path(levels: Sequence[str], last: Sequence[int]) -> UnitPath:
     """The path whose unit at level number i has the shares of levels i to ``last[i]``; none where
-    that is less than i.
-    """
+    that is less than i."""
     return tuple(
         (level, name(levels, i, end))
         for i, (level, end) in enumerate(zip(levels, last, strict=True))
@@ -112,8 +109,7 @@ def title(path: UnitPath) -> str:
     ...         ("Tract", "Tract"),
     ...     )
     ... )
-    'State to County'
-    """
+    'State to County'"""
     many = [unit_class for level, unit_class in path if unit_class not in (level, UNMEASURED, ALL)]
     return ", ".join(dict.fromkeys(many)) or PLAIN
 
@@ -123,8 +119,7 @@ def conceivable(levels: Sequence[str]) -> tuple[UnitPath, ...]:
     level above. The one without only children comes first.
 
     >>> conceivable(["US", "State"])
-    ((('US', 'US'), ('State', 'State')), (('US', 'US to State'), ('State', 'unmeasured')))
-    """
+    ((('US', 'US'), ('State', 'State')), (('US', 'US to State'), ('State', 'unmeasured')))"""
     out = []
     for begins in product((True, False), repeat=len(levels) - 1):
         starts = [i for i, new in enumerate((True, *begins)) if new]

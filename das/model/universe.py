@@ -300,8 +300,7 @@ FEATURES = {
 @dataclass(frozen=True)
 class RecordKind:
     """``name`` stands in the ledger, the statement and the names of files. Absent, the others
-    follow from it.
-    """
+    follow from it."""
 
     name: str
     records: str = ""  #: a reader's name for its records
@@ -330,16 +329,14 @@ class RecordKind:
         """A key of the configuration.
 
         >>> PERSONS.key("budget"), HOUSING.key("budget")
-        ('budget', 'housing.budget')
-        """
+        ('budget', 'housing.budget')"""
         return f"{self.table}.{below}" if self.table else below
 
     def file(self, stem: str) -> str:
         """The name of its file or folder of those that every universe has.
 
         >>> PERSONS.file("nmf"), HOUSING.file("nmf")
-        ('nmf', 'nmf-housing')
-        """
+        ('nmf', 'nmf-housing')"""
         return stem if self.plain else f"{stem}-{self.name}"
 
     def published(self, schema: Schema) -> Publication | None:
@@ -402,15 +399,13 @@ def kind_of(name: str) -> RecordKind:
     """The kind that is called ``name``.
 
     >>> kind_of("housing").records, kind_of("rented_dwellings").records
-    ('housing units', 'rented dwellings')
-    """
+    ('housing units', 'rented dwellings')"""
     return KINDS.get(name) or RecordKind(name)
 
 
 def kind_with(schema: Schema) -> RecordKind:
     """The kind of records that are published with these attributes; persons, where there is
-    none.
-    """
+    none."""
     return next((k for k in KINDS.values() if k.published(schema)), PERSONS)
 
 
@@ -428,8 +423,7 @@ class Exact:
     @property
     def counts(self) -> tuple[tuple[str, str], ...]:
         """Level and query of each exact count. Bounds are not among them, because they count
-        buildings.
-        """
+        buildings."""
         total = () if self.total is None else ((self.total, "total"),)
         return tuple(dict.fromkeys((*total, *self.queries)))
 
@@ -480,8 +474,7 @@ class Universe(Frozen):
     @property
     def measurements(self) -> tuple[QueryNoise, ...]:
         """The noise of all classes of units; that of :attr:`noise` where nobody says how they
-        differ.
-        """
+        differ."""
         return self.noise
 
     @property

@@ -39,8 +39,7 @@ _HOPELESS = Fraction(2**100)
 
 def weights(sigma_sq: Fraction, n: int) -> tuple[list[int], list[int], int]:
     """Brackets of ``exp(-k^2 / (2 sigma_sq))`` for k = 0..K, and an upper bound on the sum beyond
-    K, for ``n``-bit thresholds.
-    """
+    K, for ``n``-bit thresholds."""
     root = isqrt(sigma_sq.numerator // sigma_sq.denominator) + 1  # > sigma
     top = root * (isqrt(2 * n) + 3)  # exp(-K^2 / 2 sigma^2) < exp(-n) < 2^-n
     p = n + 64 + 2 * top.bit_length()
@@ -64,8 +63,7 @@ def _sampler(sigma_sq: Fraction) -> InverseCdf:
 
 def inverse(sigma_sq: Fraction) -> InverseCdf | None:
     """The table that inverts the distribution with this variance, or ``None`` where a table does
-    not pay; then use :func:`one`.
-    """
+    not pay; then use :func:`one`."""
     return None if sigma_sq > LARGEST else _sampler(sigma_sq)
 
 
@@ -76,8 +74,7 @@ def one(sigma_sq: Fraction, entropy: Entropy) -> int:
 
 def refuse(sigma_sq: Fraction) -> None:
     """Raises if noise of this variance cannot be drawn: the variance is not exact, not positive,
-    or too large for 64 bits.
-    """
+    or too large for 64 bits."""
     if not isinstance(sigma_sq, Fraction):
         raise TypeError(
             f"sigma_sq must be a Fraction, not {type(sigma_sq).__name__}: privacy depends on it"
@@ -101,8 +98,7 @@ def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]
 
     >>> from das.noise.entropy import seeded
     >>> int(abs(sample(Fraction(1, 100), 1000, seeded(1))).max())  # P[X != 0] is about 4e-22
-    0
-    """
+    0"""
     refuse(sigma_sq)
     if (table := inverse(sigma_sq)) is None:
         return np.fromiter((one(sigma_sq, entropy) for _ in range(size)), np.int64, count=size)

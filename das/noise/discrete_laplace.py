@@ -7,8 +7,7 @@ With :math:`b = s/\varepsilon` it makes an integer query of :math:`L_1` sensitiv
 :math:`\varepsilon`-differentially private (Ghosh, Roughgarden and Sundararajan 2009).
 :mod:`das.noise.rejection` samples it from brackets of :math:`g_k = q^k`, with tail
 :math:`\sum_{k > K} g_k = g_K\, q/(1 - q)`. Beyond scale :data:`LARGEST`,
-:mod:`das.noise.rejection` makes one draw at a time, also exact, without a table.
-"""
+:mod:`das.noise.rejection` makes one draw at a time, also exact, without a table."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ _HOPELESS = Fraction(2**50)
 
 def weights(scale: Fraction, n: int) -> tuple[list[int], list[int], int]:
     """Brackets of ``exp(-k / scale)`` for k = 0..K, and an upper bound on the sum beyond K, for
-    ``n``-bit thresholds.
-    """
+    ``n``-bit thresholds."""
     top = -(
         -7 * n * (scale.numerator // scale.denominator + 1) // 10
     )  # exp(-K / b) <= exp(-0.7 n) < 2^-n
@@ -54,8 +52,7 @@ def _sampler(scale: Fraction) -> InverseCdf:
 
 def inverse(scale: Fraction) -> InverseCdf | None:
     """The table that inverts the distribution with this scale, or ``None`` where a table does not
-    pay; then use :func:`one`.
-    """
+    pay; then use :func:`one`."""
     return None if scale > LARGEST else _sampler(scale)
 
 
@@ -66,8 +63,7 @@ def one(scale: Fraction, entropy: Entropy) -> int:
 
 def refuse(scale: Fraction) -> None:
     """Raises if noise of this scale cannot be drawn: the scale is not exact, not positive, or too
-    large for 64 bits.
-    """
+    large for 64 bits."""
     if not isinstance(scale, Fraction):
         raise TypeError(
             f"scale must be a Fraction, not {type(scale).__name__}: privacy depends on it exactly"
@@ -84,8 +80,7 @@ def refuse(scale: Fraction) -> None:
 
 def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
     """``size`` independent draws with P[X = x] proportional to exp(-|x| / scale), int64. A float
-    raises ``TypeError``.
-    """
+    raises ``TypeError``."""
     refuse(scale)
     if (table := inverse(scale)) is None:
         return np.fromiter((one(scale, entropy) for _ in range(size)), np.int64, count=size)

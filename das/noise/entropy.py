@@ -141,8 +141,7 @@ def encoded(*values: bytes | str | int) -> bytes:
     types never have the same bytes.
 
     >>> encoded("ab", "c") == encoded("a", "bc")
-    False
-    """
+    False"""
     raw = [v if isinstance(v, bytes) else str(v).encode() for v in values]
     return len(raw).to_bytes(8, "big") + b"".join(len(x).to_bytes(8, "big") + x for x in raw)
 
@@ -185,8 +184,7 @@ class Entropy:
 
     def chunk(self, label: ChunkLabel) -> Entropy:
         """The source of one chunk's noise. A source without a key returns itself and goes on with
-        its own bits.
-        """
+        its own bits."""
         del label
         return self
 
@@ -230,8 +228,7 @@ class _AesCtr(Entropy):
 
     def bytes(self, n: int) -> bytes:
         """Reads from a buffer that is filled ahead, because samplers by rejection ask for a byte or
-        two at a time.
-        """
+        two at a time."""
         got = self._ahead.read(n)
         if (more := n - len(got)) > 0:
             made = self._stream.update(bytes(max(more, _AHEAD)))
@@ -354,8 +351,7 @@ class _Seeded(_Keyed):
 
 def stated(kind: str, seed: int | None) -> tuple[str, bool]:
     """What a privacy statement says about ``run.entropy`` and ``run.seed``: the name of the source,
-    and whether it is private.
-    """
+    and whether it is private."""
     if seed is not None:
         return f"seed {seed} (NOT PRIVATE)", False
     return {"keyed": _Keyed.name, "forgetful": _System.name, "kernel": _Kernel.name}[kind], True
@@ -363,8 +359,7 @@ def stated(kind: str, seed: int | None) -> tuple[str, bool]:
 
 def keyed(key: bytes) -> Entropy:
     """The source of a run with the key ``key``. It has bits only for chunks, the same at every
-    request.
-    """
+    request."""
     return _Keyed(key)
 
 

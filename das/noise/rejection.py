@@ -218,8 +218,7 @@ class InverseCdf:
         self, first: NDArray[np.uint64], last: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Values for 64-bit prefixes known to lie in ``[first, last]``, and where they are
-        decided.
-        """
+        decided."""
         i = np.searchsorted(self._hi, first, side="right")  # the first threshold with hi > w
         inside = (i > 0) & (i < len(self._lo)) & (last < np.uint64(_TOP))
         decided = inside & (last < self._lo[np.minimum(i, len(self._lo) - 1)])
@@ -235,8 +234,7 @@ class InverseCdf:
 
     def invert(self, prefix: NDArray[np.uint16], more: MoreBits, out: NDArray[np.int64]) -> None:
         """Writes the values of some draws into ``out`` ``(n,)``. ``prefix`` ``(n,)`` has their
-        first 16 bits, ``more`` the others.
-        """
+        first 16 bits, ``more`` the others."""
         drawn = np.take(self._table, prefix)
         out[:] = drawn
         again = np.flatnonzero(drawn == self._undecided)
@@ -294,8 +292,7 @@ def symmetric(weights: Callable[[int], tuple[list[int], list[int], int]]) -> Bra
     :math:`g_1..g_K` relative to :math:`g_0 = 2^P` (``g[0]`` is that unit itself), and ``tail`` at
     least
     :math:`\sum_{k > K} g_k`. With :math:`A_k = \sum_{j \ge k} g_j` and :math:`S = g_0 + 2A_1`:
-    :math:`F(-k) = A_k/S` and :math:`F(k - 1) = 1 - A_k/S`.
-    """
+    :math:`F(-k) = A_k/S` and :math:`F(k - 1) = 1 - A_k/S`."""
 
     def brackets(n: int) -> tuple[int, list[int], list[int]]:
         g_lo, g_hi, tail = weights(n)

@@ -190,8 +190,7 @@ class RunRegister:
 
         Raises:
             RegisterError: the cap would be passed; the run was given up; or the register or the
-                folder is not the latest.
-        """
+                folder is not the latest."""
         link = RegisterLink.read(self.directory)
         if link is None:
             return
@@ -291,8 +290,7 @@ def _refused_copy(why: str, directory: RunDirectory) -> RegisterError:
 
 def check_latest(link: RegisterLink, file: RegisterFile, directory: RunDirectory) -> None:
     """Raises :class:`RegisterError` where the file is not the register that the run has entered, or
-    an older state of it.
-    """
+    an older state of it."""
     if file.register.opening.id != link.id:
         raise RegisterError(
             "this is another register than the run has entered",

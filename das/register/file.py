@@ -92,8 +92,7 @@ class RegisterFile:
 
     def check_known(self, known: Head, who: object) -> None:
         """Raises :class:`RegisterError` where the file does not have the line of a head that
-        somebody knows.
-        """
+        somebody knows."""
         if known.n > len(self.digests):
             raise RegisterError(
                 f"its last line has the number {self.head.n}, and {who} knows number {known.n}",
@@ -111,8 +110,7 @@ class RegisterFile:
         held (:func:`locked`).
 
         Raises:
-            RegisterError: the line says nothing, or the cap would be passed.
-        """
+            RegisterError: the line says nothing, or the cap would be passed."""
         try:
             after = self.register.after(kind, value)
         except (ValueError, KeyError, TypeError) as error:

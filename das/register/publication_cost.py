@@ -37,8 +37,7 @@ _COSTS = ("sources", "alone", "pure")
 @dataclass(frozen=True)
 class PublicationCost:
     """The measurements that differ, by source, where they are known; else rho ``alone``, or ``pure``
-    epsilon. ``stated`` is the rho that the publication states, between its own ``neighbours``.
-    """
+    epsilon. ``stated`` is the rho that the publication states, between its own ``neighbours``."""
 
     neighbours: str
     stated: Fraction

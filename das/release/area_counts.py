@@ -2,8 +2,7 @@
 replicates where the release has any (:mod:`das.release.own_replicates`), and as all measurements
 say, with standard errors and intervals.
 
-Like ``das.release.post_processing``, nothing here can see the truth.
-"""
+Like ``das.release.post_processing``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ def share(a: Floats, b: Floats) -> Floats:
     """Not a number where there is nothing to have a share of.
 
     >>> share(np.array([1.0, 0.0]), np.array([4.0, 0.0]))
-    array([0.25,  nan])
-    """
+    array([0.25,  nan])"""
     out = np.full(a.shape, np.nan)
     np.divide(a, b, out=out, where=b > 0)
     return out
@@ -89,24 +87,21 @@ def rank(a: Floats) -> Floats:
     """The largest is 1; as large ones have the same.
 
     >>> rank(np.array([5.0, 9.0, 5.0, 1.0]))
-    array([2., 1., 2., 4.])
-    """
+    array([2., 1., 2., 4.])"""
     return np.asarray(1 + len(a) - np.searchsorted(np.sort(a), a, side="right"), dtype=np.float64)
 
 
 def deviation(a: Floats) -> Floats:
     """
     >>> deviation(np.array([90.0, 110.0]))
-    array([0.2])
-    """
+    array([0.2])"""
     return np.array([(a.max() - a.min()) / a.mean() if a.any() else np.nan])
 
 
 def dissimilarity(a: Floats, b: Floats) -> Floats:
     """
     >>> dissimilarity(np.array([5.0, 0.0]), np.array([0.0, 7.0]))
-    array([1.])
-    """
+    array([1.])"""
     return np.array(
         [np.abs(a / a.sum() - b / b.sum()).sum() / 2 if a.any() and b.any() else np.nan]
     )
@@ -190,8 +185,7 @@ class ReplicatedValues:
 
     def row(self, i: int) -> dict[str, float]:
         """What :class:`das.model.areas.AreaRow` has of replicates; nothing where the value is
-        no number in some of them, or they do not cover it.
-        """
+        no number in some of them, or they do not cover it."""
         errors, made = self.errors, self.interval
         if not np.isfinite(errors.rmse[i]) or not (self.covered is None or self.covered[i]):
             return {}
@@ -213,8 +207,7 @@ VOTING_AGE = tuple(f"P004{number:04d}" for number in (1, 2, 5, 6, 7, 8, 9, 10, 1
 @dataclass(frozen=True, eq=False)
 class Statistic:
     """A sum of cells ``(cells,)`` of one universe. ``field`` is the field of a table's column, or a
-    query's name and answer.
-    """
+    query's name and answer."""
 
     universe: Universe
     field: str
@@ -229,8 +222,7 @@ class Statistic:
 @dataclass(frozen=True, eq=False)
 class ComputedStatistic:
     """What is computed from ``counts`` of areas by one of
-    :data:`das.release.area_counts.FUNCTIONS`.
-    """
+    :data:`das.release.area_counts.FUNCTIONS`."""
 
     function: str
     counts: tuple[Statistic, ...]
@@ -242,8 +234,7 @@ class ComputedStatistic:
     @property
     def label(self) -> str:
         """In words, and with the fields: that of adults is called a total in the table of adults,
-        too.
-        """
+        too."""
         return f"{self.function}: {' / '.join(f'{s.label} ({s.field})' for s in self.counts)}"
 
     def compute(self, counts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
@@ -261,8 +252,7 @@ def statistics(source: ReleaseSource, asked: Sequence[str]) -> list[Statistic | 
     of each universe.
 
     Raises:
-        UserError: a text names nothing that the release has.
-    """
+        UserError: a text names nothing that the release has."""
     every = source.universes
     if not asked:
         return [s for u in every for s in _of_query(u, "total")]
@@ -300,8 +290,7 @@ def _computed(source: ReleaseSource, function: str, counted: str, text: str) -> 
 
 def unasked(source: ReleaseSource) -> list[str]:
     """What a page shows where nothing is asked for: totals and, where there is a table P4, the
-    voting-age population.
-    """
+    voting-age population."""
     there = {f for u, t in source.tables if u.name == source.universes[0].name for f in t.columns}
     others = (f"{u.name}:total" for u in source.universes[1:])
     return ["total", *(f for f in VOTING_AGE if f in there), *others]
@@ -469,8 +458,7 @@ def counts(
 
 def _said(earlier: bool, value: NDArray[Any], again: NDArray[Any], **how: Any) -> ReplicatedValues:
     """What replicates say. Where all keep the counts of an ``earlier`` release, a value on which
-    they agree is not covered: it follows from those counts.
-    """
+    they agree is not covered: it follows from those counts."""
     told = ReplicatedValues.from_replicates(value, again, **how)
     return replace(told, covered=told.errors.second > 0) if earlier else told
 

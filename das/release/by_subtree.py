@@ -219,8 +219,7 @@ def _told(opened: OpenedRelease, universe: Universe) -> tuple[Messages, Messages
 
 def write_columns(work: WorkFiles, answers: Sequence[Answer]) -> None:
     """Write down which columns of places the tables of each level have: those that those of some
-    subtree have.
-    """
+    subtree have."""
     found: dict[str, LineColumns] = {}
     for level, said in (
         (lv, LineColumns(**c))
@@ -355,8 +354,7 @@ class _Given:
 
 def disperse(task: Task) -> Answer:
     """What the subtrees of a partition see of the spread of households at the lowest level
-    (:mod:`das.estimate.size_bias`).
-    """
+    (:mod:`das.estimate.size_bias`)."""
     work = WorkFiles(task.run)
     for subtree in subtrees_of(task):
         opened = open_part(work.release, subtree)

@@ -285,8 +285,7 @@ def of_tables(
     private: Private,
 ) -> Iterator[LineParts]:
     """Lines for published tables: their columns. ``made_up``: sentences on attributes that a rule
-    made up.
-    """
+    made up."""
     places = {c for level in spine.levels for c in identifiers(spine, level)}
     for table in tables:
         file = f"tables/{table.name}_*.csv"

@@ -1,8 +1,7 @@
 """Everything after measurement, as one piece of work: for a run that continues, or for a release
 that somebody published.
 
-Like ``das.release.post_processing``, nothing here can see the truth.
-"""
+Like ``das.release.post_processing``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -80,8 +79,7 @@ def _whole(
     opened: OpenedRelease, choice: EngineChoice, stages: Stages, progress: Progress
 ) -> PublishedEstimates:
     """Estimate a release without subtrees. The pool ends with the estimates, so that its memory is
-    free for the next step and counted in the record of the stage.
-    """
+    free for the next step and counted in the record of the stage."""
     results: dict[str, Release] = {}
     out, universes = opened.folder, opened.after.universes
     with stages("estimate and round"), executor(choice.workers) as pool:

@@ -90,8 +90,7 @@ class ReplicatedCounts(Frozen):
 
     def intervals(self, coverage: float, rule: str) -> Iterator[tuple[int, CountedIntervals]]:
         """In the order of the units, from which one on. By the rule that holds by true value, the
-        units must be all of their level.
-        """
+        units must be all of their level."""
         by_truth = rule_of(self, len(self.table.columns), coverage) if rule == BY_TRUTH else None
         for start, stop in self._slices():
             value, limits = self._values(self.found[0], start, stop), self.limits(start, stop)
@@ -110,8 +109,7 @@ class ReplicatedCounts(Frozen):
 
     def limits(self, start: int, stop: int) -> tuple[Ints, Ints] | None:
         """The least and the most that each count can be, ``(units, columns)`` both; nothing where
-        nothing is known.
-        """
+        nothing is known."""
         if self.bounds is None:
             return None
         columns = range(len(self.table.columns))
@@ -162,8 +160,7 @@ class ReplicatedCounts(Frozen):
 
 def exact_columns(table: Table, schema: Schema, queries: Sequence[Query]) -> Mask:
     """Which columns are sums of exact answers to one of the ``queries``, or of impossible cells
-    alone, ``(columns,)``.
-    """
+    alone, ``(columns,)``."""
     possible = schema.possible
     out = np.zeros(len(table.columns), dtype=bool)
     for q in queries or (schema.query("total"),):
@@ -236,8 +233,7 @@ def make(
 
     Raises:
         UserError: ``out`` has something else in it, or is in a release; no such table or level.
-        ReleaseError: replicates that are there were altered.
-    """
+        ReleaseError: replicates that are there were altered."""
     begin(out, maker, resume)
     with run_directory.RunDirectory(out).lock():
         return _make(maker, out, asked, workers, progress)
@@ -334,8 +330,7 @@ class _Writing:
 
     def tree(self, depth: int, slices: Sequence[Slice]) -> None:
         """All levels, part by part down from ``depth``. Raises :class:`ReleaseError` where a file
-        has units that the tree has not.
-        """
+        has units that the tree has not."""
         tops = [self.part(depth, top, whole=len(slices) == 1) for top in slices]
         found = [
             Histogram.concatenate(list(parts))
@@ -445,8 +440,7 @@ def write_intervals(
 
 def _before(out: Path, told: Mapping[str, Any]) -> dict[str, int]:
     """The rows of the files that a folder has of the same replicates, coverage and rule, as
-    ``told``; all others go.
-    """
+    ``told``; all others go."""
     manifest = out / replicates.MANIFEST
     said = run_directory.read_json(manifest) if manifest.is_file() else {}
     if any(said.get(key) != value for key, value in told.items()):
@@ -506,8 +500,7 @@ COLUMNS = {
 
 def text(source: ReplicateSource, tables: Collection[str], *, paged: bool) -> str:
     """The file for intervals of the ``tables`` of these names; ``paged`` says whether a page comes
-    with them.
-    """
+    with them."""
     private = source.private
     files = {name: says for name, says in FILES.items() if paged or name != PAGE}
     out = [*of_universe("", of_files(files))]

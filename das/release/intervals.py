@@ -115,8 +115,7 @@ class Intervals:
 
     def most(self, level: str, start: int = 0, stop: int | None = None) -> Ints | None:
         """The known totals of units, ``(units,)``: no count of theirs is more. Nothing where none
-        is known.
-        """
+        is known."""
         total = self._bounds[level].total
         return None if total is None else total[start:stop]
 
@@ -129,8 +128,7 @@ class Intervals:
         wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[Ints, Ints]:
         """Both ends of the intervals of :meth:`read`, ``(units, columns)``; ``UNKNOWN`` at the
-        upper end where there is none.
-        """
+        upper end where there is none."""
         value, margin = self.read(level, columns, start, stop, wanted)
         most = self.most(level, start, stop)
         limit = np.full(len(value), NO_LIMIT) if most is None else most
@@ -181,8 +179,7 @@ def known_queries(
     measured: NmfReader, schema: Schema, bounds: Mapping[str, LevelBounds]
 ) -> dict[str, Query]:
     """At levels whose bounds are exact, the query that is known exactly: the bounds' groups are its
-    answers.
-    """
+    answers."""
     exact = {level: b for level, b in bounds.items() if b.exact}
     if not exact:
         return {}

@@ -72,8 +72,7 @@ class OpenedRelease:
     @property
     def after(self) -> PostProcessing:
         """What is done with the measurements: all that post-processing asks of the
-        specification.
-        """
+        specification."""
         return self.spec.after
 
     @property
@@ -95,8 +94,7 @@ class OpenedRelease:
     @property
     def own_spine(self) -> tuple[str, ...]:
         """The universes whose measured units are not all the published ones, or not all measured
-        alike.
-        """
+        alike."""
         return tuple(name for name, tree in self.trees.items() if not tree.alike)
 
     def source(self, universe: Universe) -> NmfReader:
@@ -122,8 +120,7 @@ class OpenedRelease:
 
     def noisy(self, universe: Universe) -> MeasurementSource:
         """The measurements of published units: sums of those that were measured, where these are
-        others.
-        """
+        others."""
         tree, source = self.tree(universe), self.source(universe)
         if tree.alike:
             return source
@@ -144,8 +141,7 @@ class OpenedRelease:
 
     def areas(self) -> tuple[Areas, ...]:
         """The areas off the spine that the input knew; none in a release of another publisher, nor
-        in an upper tree.
-        """
+        in an upper tree."""
         path = self.folder / areas_file.NAME
         if self.part is None:
             return areas_file.read(path, self.spine)
@@ -153,8 +149,7 @@ class OpenedRelease:
 
     def assigned(self, universe: str) -> dict[str, str]:
         """Attributes of a universe that were made up by a rule, each with a sentence; none where
-        nothing is stated.
-        """
+        nothing is stated."""
         if not (self.folder / NAME).is_file():
             return {}
         return dict(self._stated.assigned_of(universe))
@@ -193,8 +188,7 @@ class OpenedRelease:
 
     def exact(self, universe: Universe) -> dict[tuple[str, str], NDArray[np.int64]]:
         """The counts of queries that are published without noise, ``(units, answers)``, by level
-        and query.
-        """
+        and query."""
         outside = self._stated.outside
         listed = [
             (c.level, c.constraint)
@@ -270,8 +264,7 @@ def published_known(
     schema: Schema, known: Invariants, tree: MeasuredSpine, published: Spine
 ) -> Invariants:
     """What is known of published units from what is of those that were measured: where there is
-    none of these is nobody.
-    """
+    none of these is nobody."""
     places, limits = len(published.codes[-1]), known.limits
     if limits is None and all(query.name == "total" for _, query, _ in known.counts):
         limits = unlimited(len(tree.place), groups_of(schema)[1])
@@ -290,8 +283,7 @@ def published_known(
 
 def open_release(folder: Path) -> OpenedRelease:
     """Open a release. Raises :class:`ReleaseError` or :class:`SpecError` if the folder is not a
-    complete release.
-    """
+    complete release."""
     spec = _spec(folder)
     spine = spine_file.read(folder / "spine.parquet")
     trees = {

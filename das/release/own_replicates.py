@@ -3,8 +3,7 @@
 The release is measured and estimated again as before: by its plan, over the measured tree, within
 its invariants and bounds. Invariants and bounds are public, so they also limit the intervals. The
 page of the release is sealed and stays unchanged; the page here is the same look-up with one more
-column. Like ``das.release.post_processing``, nothing here can see the truth.
-"""
+column. Like ``das.release.post_processing``, nothing here can see the truth."""
 
 from __future__ import annotations
 

@@ -55,8 +55,7 @@ def answers(
     query: str,
 ) -> Answers:
     """The answers to one query at one level, or of areas across the levels, as the pages have
-    them.
-    """
+    them."""
     found, asked = (
         _published(release, universe, published[universe.name]),
         universe.schema.query(query),
@@ -140,8 +139,7 @@ def exact_queries(
     privacy: Stated, universe: str, levels: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
     """By level, the queries that are invariant: where the statement says so, and at all levels
-    above, as sums.
-    """
+    above, as sums."""
     said = [
         (levels.index(c.level), c.query)
         for c in privacy.outside
@@ -152,8 +150,7 @@ def exact_queries(
 
 def _measurements(release: OpenedRelease, universe: Universe) -> list[ListedMeasurement]:
     """The share of each is what its noise costs of all: of another publisher's measurements it is
-    what variances imply.
-    """
+    what variances imply."""
     costs = [n.mechanism.cost(n.parameter, 1) for n in universe.noise]
     buys, units = achieved_precision(release, universe), _units(release, universe)
     return [
@@ -175,8 +172,7 @@ def _measurements(release: OpenedRelease, universe: Universe) -> list[ListedMeas
 
 def _units(release: OpenedRelease, universe: Universe) -> dict[str, int]:
     """How many units of each level were measured: of a part of a release, as the ledger has it for
-    the whole.
-    """
+    the whole."""
     if release.part is None:
         return {
             level: int(release.tree(universe).measured(level).sum())

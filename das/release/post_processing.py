@@ -235,8 +235,7 @@ def on_published(
     release: OpenedRelease, universe: Universe, result: Release
 ) -> Mapping[str, Histogram]:
     """The histograms of the published spine: counts of the measured tree's lowest units, which are
-    the same blocks, are added up along it.
-    """
+    the same blocks, are added up along it."""
     tree, spine = release.tree(universe), release.spine
     if tree.alike:
         return result.histograms
@@ -245,8 +244,7 @@ def on_published(
 
 def structures(release: OpenedRelease) -> NDArray[np.int64] | None:
     """Facilities of each block, from the bounds on persons; housing units are in the units' own
-    totals.
-    """
+    totals."""
     persons = release.after.persons
     found = release.source(persons).constraints(release.spine.levels[-1])
     lower = found.get(f"{persons.schema.dwelling}_total_lb")

@@ -28,8 +28,7 @@ Messages = dict[str, NDArray[Any]]
 @dataclass(frozen=True)
 class WorkFiles:
     """Where the parts of one release are: its folder, and the working folder through which parts
-    exchange results.
-    """
+    exchange results."""
 
     root: Path
 
@@ -47,8 +46,7 @@ class WorkFiles:
 
     def leaves(self, subtree: int) -> Path:
         """With full information: the file of what a subtree's lowest units say about those above
-        them, by universe.
-        """
+        them, by universe."""
         return self.work / "leaves" / f"{subtree:05d}.npz"
 
     def upper_tree(self) -> Path:
@@ -82,8 +80,7 @@ class WorkFiles:
 
 def stage_tasks(work: WorkFiles, size: int, stage: str) -> list[Task]:
     """A stage of the run. Its partitions are consecutive subtrees that have at most ``size`` lowest
-    units together (a larger subtree is alone). A release without subtrees has no partition.
-    """
+    units together (a larger subtree is alone). A release without subtrees has no partition."""
     weights = spine_file.read_sizes(work.release / "spine.parquet")
     if not weights:
         return []

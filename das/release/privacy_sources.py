@@ -1,6 +1,5 @@
 """Sources of a joint account (:mod:`das.accounting.sources`): releases, configurations, and
-statements in JSON.
-"""
+statements in JSON."""
 
 from __future__ import annotations
 
@@ -157,8 +156,7 @@ class SourceReader:
 
     def _of_statement(self, said: Any, path: Path) -> tuple[PrivacySource, ...]:
         """By its ledger, where every unit of a level is measured alike and a record is in one; else
-        by its totals alone.
-        """
+        by its totals alone."""
         if not isinstance(said, Statement):
             raise UserError(
                 "this statement has no account: its noise came from another publisher",

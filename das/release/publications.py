@@ -84,8 +84,7 @@ class RowOptions:
 
     def refuse_lists(self, where: Path) -> None:
         """Raises :class:`UserError` where rows are not tidy, which only files of whole measurements
-        have.
-        """
+        have."""
         if not self.tidy:
             raise UserError(
                 "there are no rows of lists here", where=where, remedy="leave out tidy=False"
@@ -200,8 +199,7 @@ class PublicHalf(Protocol):
     @abstractmethod
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         """Check the exact counts that are published with the measurements against their sources,
-        and return them.
-        """
+        and return them."""
 
     @abstractmethod
     def check_published(self, release: Path, wording: Wording) -> None:
@@ -249,8 +247,7 @@ class OptimizedHalf(PublicHalf, Protocol):
 
 class TabulatedHalf(PublicHalf, Protocol):
     """One whose counts are over a tree: of a publication that has ``tables``, and all that follows
-    from counts of places.
-    """
+    from counts of places."""
 
     def source(self, release: Path) -> ReleaseSource:
         """Its tables, and what intervals ask of it."""

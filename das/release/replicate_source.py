@@ -8,8 +8,7 @@ replicates that another publisher made (:mod:`das.publications.published.replica
 release are made from what it published (:class:`ReleaseSource`), with public noise from outside
 (:class:`PublicNoise`). So reading replicates needs no noise.
 
-Like ``das.release.post_processing``, nothing here can see the truth.
-"""
+Like ``das.release.post_processing``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -183,8 +182,7 @@ class ReplicateSource:
 
     def chosen(self, names: Sequence[str] = (), levels: Sequence[str] = ()) -> list[Chosen]:
         """:func:`chosen_of` these, of levels that a table is published for. Raises
-        :class:`UserError` where that leaves none.
-        """
+        :class:`UserError` where that leaves none."""
         asked = chosen_of(self.tables, self.spine.levels, names, levels)
         found = [(u, t, level) for u, t, level in asked if level in self.levels(t)]
         if asked and not found:
@@ -304,8 +302,7 @@ class ReleaseSource(ReplicateSource):
 
     def replicates(self, universe: Universe) -> Iterator[Histogram]:
         """The replicates that the release's intervals are made from, in order; nothing if it has
-        none yet.
-        """
+        none yet."""
         codes = replicates.codes_of(self.spine, self.spine.levels[-1])
         for n in range(1, 1 + int(self._manifest().get("replicates", 0))):
             path = replicates.path_of(self.folder / INTERVALS, universe.kind.folder, n)
@@ -355,8 +352,7 @@ def chosen_of(
     levels: Sequence[str],
 ) -> list[Chosen]:
     """Every combination of the requested tables and levels that exists; without a request, all of
-    them. Raises :class:`UserError` for a table or level that does not exist.
-    """
+    them. Raises :class:`UserError` for a table or level that does not exist."""
     for name, known, what in (
         (names, [t.name for _, t in every], "tables"),
         (levels, there, "levels"),
@@ -390,6 +386,5 @@ def wide(coverage: float, at_95: float) -> float:
     (:attr:`das.model.universe.Universe.wide`).
 
     >>> round(wide(0.9, 1.96), 3), wide(0.95, 2.5)
-    (1.645, 2.5)
-    """
+    (1.645, 2.5)"""
     return max(_NORMAL, at_95) * (NormalDist().inv_cdf((1 + coverage) / 2) / _NORMAL)

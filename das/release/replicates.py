@@ -175,8 +175,7 @@ class NewNoiseOnDemand:
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
         """Answers of ``counts`` and their noise, ``(n,)``. Raises :class:`InputError` for what is
-        not measured.
-        """
+        not measured."""
         shape = self.shape(level, query)
         at = places(units, cells, shape, f"{self.universe.name}, {level}, {query}")
         if (level, query) not in self._answers:
@@ -280,8 +279,7 @@ def make(
         UserError: ``out`` has something else in it, or intervals of another seed or release; no
             such table or level; measurements of another publisher, whose budget nobody states; or
             it is the release's own folder, and the release is signed.
-        ReleaseError: ``earlier`` is another release than the one that this one rests on.
-    """
+        ReleaseError: ``earlier`` is another release than the one that this one rests on."""
     own = out.resolve() == (release / INTERVALS).resolve()
     if own:
         statement.refuse_signed(release)  # the list of intervals comes under its seal

@@ -85,8 +85,7 @@ class Wording:
 
     def differs(self, what: str, where: object, name: str = "") -> None:
         """A text differs. Raises :class:`ReleaseError`, unless another version may have written
-        it.
-        """
+        it."""
         if self.ours:
             raise ReleaseError(what, where=where, remedy=ALTERED)
         if not self.other_version:

@@ -104,8 +104,7 @@ class TableNoise(Frozen):
 
     def of_areas(self, areas: Areas, columns: int) -> Floats:
         """Variances of the first ``columns`` of areas, ``(areas, columns)``: of the sums with the
-        least noise.
-        """
+        least noise."""
         each = (
             areas.noise(self.tree, [v[k, j] for k, v in zip(self.kind, self.variance, strict=True)])
             for j in range(columns)
@@ -117,8 +116,7 @@ def _kinds(
     universe: Universe, tree: MeasuredSpine, published: Spine, exact: KnownQueries, level: str
 ) -> Iterator[tuple[NDArray[np.bool_], list[QueryNoise], list[str]]]:
     """The units of a level that were measured alike and have the same exact counts: which units,
-    their noise, exact queries.
-    """
+    their noise, exact queries."""
     lowest = {
         q: next(lv for lv in reversed(published.levels) if q in exact[lv]) for q in exact[level]
     }
@@ -172,8 +170,7 @@ def _answers(table: Table, query: Query) -> tuple[NDArray[np.float64], NDArray[n
 
 def _touched(groups: Grouping, other: Grouping) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which groups of ``other`` have a level of a group, ``(patterns, groups of other)``, and how
-    many groups have each pattern.
-    """
+    many groups have each pattern."""
     out = np.zeros((len(groups.groups), len(other.groups)), dtype=bool)
     out[list(groups.index), list(other.index)] = True
     patterns, number = np.unique(out, axis=0, return_counts=True)
@@ -250,8 +247,7 @@ def residual_sums(
     universe: Universe, source: MeasurementSource, published: Mapping[str, Histogram]
 ) -> list[ResidualSums]:
     """Sums for each query of each ``published`` level: units as they were measured, of a tree or of
-    a part of it.
-    """
+    a part of it."""
     return [
         _sums(universe, source, level, name, published[level])
         for level in published
@@ -294,8 +290,7 @@ def misfits(sums: Iterable[ResidualSums], tests: int) -> list[Misfit]:
 
 def log_tail(x: float, n: int) -> float:
     """A bound of ln P(X >= x) for a noncentral chi-square X of n degrees with noncentrality n; 0 up
-    to its mean.
-    """
+    to its mean."""
     if x <= 2 * n:
         return 0.0
     u = (n + sqrt(n * n + 4 * n * x)) / (2 * x)
@@ -351,8 +346,7 @@ def achieved_precision(
     release: OpenedRelease, universe: Universe
 ) -> Mapping[LevelQuery, AchievedPrecision]:
     """The precision of everything measured. Empty for a part of a release, where it takes too long,
-    or where the measurements do not separate every cell.
-    """
+    or where the measurements do not separate every cell."""
     tree = release.tree(universe)
     if release.part is not None or not (
         tree.alike or all(n.mechanism.currency == "rho" for n in universe.noise)

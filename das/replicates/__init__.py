@@ -1,6 +1,5 @@
 """What replicates of a release say of its errors: intervals of counts, and of what is computed from
-several counts.
-"""
+several counts."""
 
 from das.replicates.by_truth import (
     BASES,

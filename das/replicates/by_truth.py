@@ -48,8 +48,7 @@ zeros nearly always are: no such rule can hold them only as often as asked for.
 
 Structural zeros and invariants have no width, and say nothing about other cells.
 
-Source: Pratt (1961), *Length of confidence intervals*, J. Amer. Statist. Assoc. 56, 549-567.
-"""
+Source: Pratt (1961), *Length of confidence intervals*, J. Amer. Statist. Assoc. 56, 549-567."""
 
 from __future__ import annotations
 
@@ -224,8 +223,7 @@ class ReplicateInterval(Frozen):
         self, least: float | NDArray[np.int64], most: float | NDArray[np.int64]
     ) -> ReplicateInterval:
         """Of a statistic that is nowhere else: both ends are moved to the nearest place where it
-        can be.
-        """
+        can be."""
         ends: list[NDArray[Any]] = [
             np.clip(end, least, most).astype(end.dtype) for end in (self.lower, self.upper)
         ]
@@ -234,8 +232,7 @@ class ReplicateInterval(Frozen):
 
 def check_coverage(coverage: float) -> None:
     """Raises :class:`InputError` for a coverage that is none, or that no interval of numbers
-    has.
-    """
+    has."""
     if not 0 < coverage <= MOST:
         raise InputError(
             f"a coverage of {coverage}",
@@ -258,8 +255,7 @@ def interval(
     what is no count, whether noise raises it, so that its bias is subtracted.
 
     Raises:
-        InputError: a coverage that is none.
-    """
+        InputError: a coverage that is none."""
     check_coverage(coverage)
     counts = np.issubdtype(value.dtype, np.integer)
     subtracted = np.zeros(value.shape, dtype=bool)
@@ -288,8 +284,7 @@ def bases(
     errors: ReplicateErrors, certain: NDArray[np.bool_], *, earlier: bool
 ) -> NDArray[np.int8]:
     """Of counts with these errors. ``certain``: where a count is known exactly; ``earlier``: all
-    replicates keep the counts of an earlier release.
-    """
+    replicates keep the counts of an earlier release."""
     if not earlier:
         return np.where(certain, EXACT, REPLICATES).astype(np.int8)
     return np.select([certain, errors.second == 0], [EXACT, NOT_COVERED], GIVEN).astype(np.int8)
@@ -373,8 +368,7 @@ def factors(
 
     >>> errors = ReplicateErrors(2, np.array([[0, 12, 0]]), np.array([[2, 72, 0]]))
     >>> factors(errors, np.ones((1, 3), dtype=bool), 0.9).round(2).tolist()
-    [[21.56, 3.53, 2.92]]
-    """
+    [[21.56, 3.53, 2.92]]"""
     moved = able & (errors.second > 0)
     variance, s = errors.sd**2, errors.replicates
     square = np.where(moved, errors.bias**2 - variance / s, 0.0).sum(axis=1, keepdims=True)
@@ -488,8 +482,7 @@ def _size(value: Ints) -> Ints:
 
 def _accepts(seen: Ints, every: Ints, coverage: float) -> Mask:
     """The classes with the largest share of one true count, until they hold the ``coverage`` of its
-    cells; those of equal share together.
-    """
+    cells; those of equal share together."""
     out, there = np.zeros(len(seen), dtype=bool), np.flatnonzero(seen)
     share = seen[there] / every[there]
     order = np.argsort(-share, kind="stable")

@@ -1,6 +1,5 @@
 """What a page can show of a release: the answers to small queries at every level, noisy and
-published.
-"""
+published."""
 
 from __future__ import annotations
 
@@ -137,8 +136,7 @@ class Answers:
 
     def interval(self, unit: int, answer: int) -> tuple[int, int] | None:
         """Both ends of the interval from all that is known of a unit; ``None`` where there is
-        none.
-        """
+        none."""
         if self.middle is None or self.within is None or self.within[unit, answer] < 0:
             return None
         middle, within = int(self.middle[unit, answer]), int(self.within[unit, answer])
@@ -226,8 +224,7 @@ def gather(
 
 def _queries(universe: PublishedUniverse, level: str, most: int) -> Iterator[Query]:
     """The total, every attribute by itself, and what was measured; of the small ones, small ones
-    first.
-    """
+    first."""
     names = dict.fromkeys(
         ["total", *(a.name for a in universe.schema.attributes), *universe.noisy.queries(level)]
     )
@@ -283,8 +280,7 @@ def across(
     universe: PublishedUniverse, query: Query, kind: str, published: Ints, lowest: str
 ) -> Answers:
     """The answers of areas, sums of units of the ``lowest`` level, which were not measured
-    themselves.
-    """
+    themselves."""
     exact = universe.is_exact(query, lowest)
     return Answers(
         universe.name,
@@ -304,8 +300,7 @@ def _margins(
     noise: Sequence[QueryNoise], level: str, query: str, variance: NDArray[np.float64]
 ) -> Ints:
     """The margins of each unit. If all units have one variance, it is computed from the noise,
-    whose parameter is exact.
-    """
+    whose parameter is exact."""
     distinct, at = np.unique(variance, return_inverse=True)
     own = next((n for n in noise if (n.level, n.query) == (level, query)), None)
     if own is None:  # of no unit
@@ -396,8 +391,7 @@ def _filled(
     has: list[dict[str, Any]], every: Sequence[Answers], room: int
 ) -> tuple[list[dict[str, Any]], int]:
     """The queries of a place, of all those that could be there, in their order; and what room is
-    left.
-    """
+    left."""
     there = {(q["records"], q["name"]): q for q in has}
     for a in sorted(every, key=lambda a: (a.assigned, len(a.labels))):
         if (a.records, a.query) in there:
@@ -475,8 +469,7 @@ def distinct_rows(values: Ints) -> tuple[Ints, Ints]:
 
     >>> rows, which = distinct_rows(np.array([[2, 1], [0, 5], [2, 1]]))
     >>> rows.tolist(), which.tolist()
-    ([[0, 5], [2, 1]], [1, 0, 1])
-    """
+    ([[0, 5], [2, 1]], [1, 0, 1])"""
     weight = np.random.default_rng(0).integers(1 << 62, size=values.shape[1]) * 2 + 1
     _, first, which = np.unique(values @ weight, return_index=True, return_inverse=True)
     some, order = np.unique(values[first], axis=0, return_inverse=True)
@@ -492,8 +485,7 @@ def pack(values: Ints) -> str:
     >>> zlib.decompress(base64.b64decode(pack(np.array([[0, -3], [300, 5]])))).hex(
     ...     " "
     ... )  # width; low bytes; high bytes
-    '02 00 05 58 0a 00 00 02 00'
-    """
+    '02 00 05 58 0a 00 00 02 00'"""
     flat = np.ascontiguousarray(values, dtype=np.int64).ravel()
     zigzag = ((flat << 1) ^ (flat >> 63)).view(np.uint64)
     width = max(1, (int(zigzag.max(initial=0)).bit_length() + 7) // 8)
@@ -503,7 +495,6 @@ def pack(values: Ints) -> str:
 
 def _deflated(raw: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
     """Compress. Noise has nothing to find except runs and frequencies: for it ``Z_RLE`` is ten
-    times as fast and gives the same size.
-    """
+    times as fast and gives the same size."""
     packer = zlib.compressobj(6, strategy=strategy)
     return base64.b64encode(packer.compress(raw) + packer.flush()).decode("ascii")

@@ -121,8 +121,7 @@ def group_facts(name: str, what: str, privacy: Document) -> Facts:
 
 def _promise(out: Facts, privacy: Document) -> None:
     """The guarantee: that of all universes together, or another publisher's, in that publisher's
-    words.
-    """
+    words."""
     if isinstance(privacy, ForeignStatement):
         out["guarantee"] = privacy.guarantee
         return
@@ -148,8 +147,7 @@ def decimal(value: Fraction) -> str:
     ...     decimal(Fraction(2)),
     ...     decimal(Fraction(1, 10**6)),
     ... )
-    ('2.6312', '2', '0.000001')
-    """
+    ('2.6312', '2', '0.000001')"""
     places = 0
     while value and value * 10**places < 10_000 and (value * 10**places).denominator > 1:
         places += 1
@@ -176,8 +174,7 @@ CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
 
 def total_by_level(rows: Sequence[ErrorRow]) -> str:
     """Mean absolute error of the total population by level, measured and published, on a log
-    scale.
-    """
+    scale."""
     return _dumbbells(
         [r for r in rows if r.query == "total"], "level", "total population", "totals"
     )
@@ -185,8 +182,7 @@ def total_by_level(rows: Sequence[ErrorRow]) -> str:
 
 def queries_by_level(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[str]:
     """One panel for each level: mean absolute error of every query but the total. ``titles`` are
-    words for queries.
-    """
+    words for queries."""
     levels = list(dict.fromkeys(r.level for r in rows if r.query != "total"))
     return [
         _dumbbells(
@@ -202,8 +198,7 @@ def queries_by_level(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> lis
 
 def bias_by_class(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[str]:
     """One panel for each of the lowest levels: mean signed error of the published counts by true
-    count.
-    """
+    count."""
     rows = [r for r in rows if r.source == "postprocessed" and r.bin != "all"]
     levels = list(dict.fromkeys(r.level for r in rows))[-BIAS_LEVELS:]
     present = {r.query for r in rows}
@@ -237,8 +232,7 @@ def _dumbbells(
     rows: list[ErrorRow], by: str, title: str, name: str, titles: Mapping[str, str] | None = None
 ) -> str:
     """A line for each level or query, from the error of the measurement to the error as
-    published.
-    """
+    published."""
     keys = list(dict.fromkeys(getattr(r, by) for r in rows))
     if not keys:
         return ""

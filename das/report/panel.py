@@ -93,8 +93,7 @@ def even_steps(low: float, high: float, most: int = MOST, *, whole: bool = False
     """Multiples of 1, 2 or 5 times a power of ten between two ends, at most ``most`` steps apart.
 
     >>> even_steps(-3, 42), even_steps(0, 1.2, 3), even_steps(0, 2, whole=True)
-    ([0.0, 10.0, 20.0, 30.0, 40.0], [0.0, 0.5, 1.0], [0.0, 1.0, 2.0])
-    """
+    ([0.0, 10.0, 20.0, 30.0, 40.0], [0.0, 0.5, 1.0], [0.0, 1.0, 2.0])"""
     power = math.floor(math.log10((high - low) / most))
     power = max(power, 0) if whole else power
     steps = ((k, n) for k in range(power, power + 3) for n in (1, 2, 5))
@@ -106,8 +105,7 @@ def even_steps(low: float, high: float, most: int = MOST, *, whole: bool = False
 
 def _of_log(low: float, high: float, most: int) -> list[float]:
     """Powers of ten; where these are few, 2 and 5 between them, or even steps. Each has its number,
-    so at least two numbers appear.
-    """
+    so at least two numbers appear."""
     ends = 10.0**low, 10.0**high
     if ends[1] < 5 * ends[0]:
         return [v for v in even_steps(*ends, 5) if v > 0]
@@ -138,8 +136,7 @@ def decades(largest: float, most: int = 5) -> list[float]:
     """Powers of ten from 1 to ``largest``, no more than ``most`` of them.
 
     >>> decades(2000), decades(3_000_000)
-    ([1.0, 10.0, 100.0, 1000.0], [1.0, 100.0, 10000.0, 1000000.0])
-    """
+    ([1.0, 10.0, 100.0, 1000.0], [1.0, 100.0, 10000.0, 1000000.0])"""
     n = len(str(int(max(largest, 1))))
     return [10.0**k for k in range(0, n, -(-n // most))]
 
@@ -183,8 +180,7 @@ def short(text: str) -> str:
     """Words in two lines of 24 characters; what does not fit into them is left out.
 
     >>> short("Voting age by Hispanic origin by Race").splitlines()
-    ['Voting age by Hispanic', 'origin by Race']
-    """
+    ['Voting age by Hispanic', 'origin by Race']"""
     if len(text) <= LINE and "\n" not in text:
         return text
     return "\n".join(textwrap.wrap(text, LINE, max_lines=LINES, placeholder=" …")) or text[:LINE]
@@ -252,8 +248,7 @@ def pt(value: float) -> str:
     """A hundredth of a point is enough.
 
     >>> pt(12.0), pt(0.123), pt(-0.001)
-    ('12', '0.12', '0')
-    """
+    ('12', '0.12', '0')"""
     shown = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if shown == "-0" else shown
 

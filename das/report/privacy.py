@@ -1,6 +1,5 @@
 """``release/privacy.html``: the privacy statement for people. Formats ``privacy.json``; computes
-nothing.
-"""
+nothing."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ def approx(value: Fraction) -> str:
     """An exact fraction as a reader sees it: itself where it is short, and about how much.
 
     >>> approx(Fraction(293764, 114921)), approx(Fraction(2))
-    ('293764/114921 (about 2.55623)', '2')
-    """
+    ('293764/114921 (about 2.55623)', '2')"""
     return str(value) if value.denominator == 1 else f"{value} (about {float(value):.6g})"
 
 
@@ -57,8 +55,7 @@ def bound(value: float | Sequence[float]) -> str:
     """A privacy loss, or the upper end of an interval that holds it: four decimals, rounded up.
 
     >>> bound(17.14361), bound([16.4651, 16.46516])
-    ('17.1437', '16.4652')
-    """
+    ('17.1437', '16.4652')"""
     upper = value if isinstance(value, int | float) else value[1]
     return f"{math.ceil(upper * 10_000) / 10_000:.4f}"
 
@@ -80,8 +77,7 @@ def _points(rows: Sequence[Epsilons]) -> tuple[tuple[tuple[float, float], ...], 
 @lru_cache(maxsize=8)
 def _curve(points: tuple[tuple[tuple[float, float], ...], ...]) -> str:
     """Epsilon against delta, by each method. A release is sealed when it is measured, and again
-    when it is complete.
-    """
+    when it is complete."""
     return facts.epsilon_by_delta(dict(zip(METHODS.values(), points, strict=True)))
 
 

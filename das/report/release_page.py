@@ -142,8 +142,7 @@ def _ordered(measurements: Sequence[ListedMeasurement]) -> list[ListedMeasuremen
 
 def beside(shown: LookUp) -> list[str]:
     """Totals of persons: noisy minus published, unit by unit where they are few, and against size
-    elsewhere.
-    """
+    elsewhere."""
     out = []
     for i, level in enumerate(shown.spine.levels):
         total = shown.total(shown.universes[0], level)
@@ -329,8 +328,7 @@ def _margin(a: Answers) -> str:
 
 def _cells(a: Answers, unit: int, answer: int) -> tuple[int, str, str]:
     """Published, noisy and the interval from all that is known; a published count that lies outside
-    is marked.
-    """
+    is marked."""
     published = int(a.published[unit, answer])
     noisy = _number(int(a.noisy[unit, answer])) if a.noisy is not None and a.measured[unit] else ""
     return published, noisy or ("exact" if a.exact else "not measured"), _interval(a, unit, answer)

@@ -46,8 +46,7 @@ class PublicFrame:
 
 def place_of(spine: Spine, other: str) -> str:
     """The smallest named place that holds everybody, or the few that do together; ``other`` where
-    they have no names.
-    """
+    they have no names."""
     names: list[str] = []
     for depth, level in enumerate(spine.levels):
         here = [str(name) for name in spine.names[depth][: FEW + 1] if name]
@@ -71,8 +70,7 @@ def in_bytes(size: int) -> str:
     """The size of a file as a person reads it.
 
     >>> in_bytes(320), in_bytes(47_445), in_bytes(4_643_126)
-    ('1 kB', '47 kB', '4.6 MB')
-    """
+    ('1 kB', '47 kB', '4.6 MB')"""
     if size < 999_500:
         return f"{max(1, round(size / 1000)):,} kB"
     return f"{size / 1_000_000:,.1f} MB"
@@ -153,8 +151,7 @@ def figure(value: float | None) -> str:
     """Three significant digits, a separator for thousands, and no exponent for common numbers.
 
     >>> [figure(x) for x in (0, 1234.5, 0.04567, 2.5, None)]
-    ['0', '1,234', '0.0457', '2.50', '–']
-    """
+    ['0', '1,234', '0.0457', '2.50', '–']"""
     if value is None:
         return "–"
     if value == 0 or not math.isfinite(value):
@@ -169,8 +166,7 @@ def upward(value: float) -> str:
     """Two decimals, rounded up: what a privacy loss may be rounded to.
 
     >>> upward(17.1431)
-    '17.15'
-    """
+    '17.15'"""
     return f"{math.ceil(value * 100) / 100:.2f}"
 
 
@@ -188,8 +184,7 @@ def clock(seconds: float) -> str:
     """Seconds, or minutes and seconds, or hours and minutes.
 
     >>> clock(3.21), clock(75), clock(7322)
-    ('3.2 s', '1 min 15 s', '2 h 02 min')
-    """
+    ('3.2 s', '1 min 15 s', '2 h 02 min')"""
     if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -75,8 +75,7 @@ def decisions(
     neighbours: Neighbours = UNBOUNDED,
 ) -> Decisions:
     """Over all noise, given the true counts: ``x1`` is ``known`` or ``known + 1``, and ``x2`` at
-    least that.
-    """
+    least that."""
     if truth.x1 not in (known, known + 1) or truth.x2 < truth.x1:
         raise InputError(
             f"true counts of {truth.x1} and {truth.x2} above it, where {known} are known",
@@ -128,8 +127,7 @@ def _odds(
 
 def _threshold(odds: LogOdds, data: int, low: int, high: int) -> Ints:
     """The least u that is decided for k + 1, by bisection: ``low`` where all are, ``high + 1``
-    where none is.
-    """
+    where none is."""
     least, above = np.full(data, low), np.full(data, high + 1)
     while (open_ := least < above).any():
         middle = (least + above) // 2

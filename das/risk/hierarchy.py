@@ -18,8 +18,7 @@ posterior of equation (25). :math:`X_1` alone is a chain with two states; with :
 \operatorname{expit}(\operatorname{logit} p + r_1(2u - 1) - (r_1/d)(2(y^* - x_2 + k) + 1))`
 
 .. math:: P_{01} = E[q(X_2) \mid X_1 = k], \quad P_{10} = E[1 - q(X_2) \mid X_1 = k + 1], \quad
-          \pi_1 = \frac{P_{01}}{P_{01} + P_{10}}.
-"""
+          \pi_1 = \frac{P_{01}}{P_{01} + P_{10}}."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ def hierarchical_posterior(
     >>> round(float(hierarchical_posterior(**data)), 4)
     0.5033
     >>> round(float(hierarchical_posterior(**data, method="gibbs-unconstrained")), 4)
-    0.5777
-    """
+    0.5777"""
     u, x2, y1 = np.broadcast_arrays(_counts(x1) - known, _counts(x2), _counts(y1))
     levels = two_levels(rho1, rho2, d, upper, neighbours)
     odds = log_odds_given(levels, [x2.ravel()], [y1.ravel()], prior, known, method)

@@ -72,8 +72,7 @@ def joint_posterior(
     """``P[X = known + 1 | x]`` for counts ``x`` of shape ``(..., counts)`` with one cost each:
     equation (S1.1).
 
-    ``known`` may differ by count (shape ``(counts,)``).
-    """
+    ``known`` may differ by count (shape ``(counts,)``)."""
     mechanism, rate = _costs(rho, epsilon, neighbours)
     above = floats(x) - floats(known)
     if above.shape[-1:] != rate.shape:
@@ -93,8 +92,7 @@ def joint_marginal_posterior(
 
     >>> one = joint_marginal_posterior(rho=[0.1], prior=0.5)
     >>> bool(one < joint_marginal_posterior(rho=[0.1, 0.25], prior=0.5))
-    True
-    """
+    True"""
     atoms = _atoms(*_costs(rho, epsilon, neighbours))
     odds = log_odds(prior)
     finite = np.where(np.isfinite(odds), odds, 0.0)
@@ -147,8 +145,7 @@ def _costs(
 
 def _atoms(mechanism: Mechanism, rate: Floats) -> list[tuple[Floats, Floats]]:
     """For each count the values of its evidence, and their probabilities when the target is
-    there.
-    """
+    there."""
     out = []
     for r in rate:
         noise = Noise(mechanism, float(r))

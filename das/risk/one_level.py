@@ -41,8 +41,7 @@ def posterior(
     """``P[X = known + 1 | X* = x]``, equations (10) to (12).
 
     >>> round(float(posterior(4, rho=0.0992263542, prior=0.2)), 3)
-    0.334
-    """
+    0.334"""
     mechanism, rate = rates(rho, epsilon, neighbours)
     said = evidence(floats(x) - floats(known), mechanism, rate)
     return expit(log_odds(prior) + said)[()]
@@ -88,8 +87,7 @@ def marginal_posterior(
     equation (14).
 
     >>> round(float(marginal_posterior(rho=0.0992263542, prior=0.5)), 4)
-    0.5237
-    """
+    0.5237"""
 
     def average(noise: Noise, odds: float) -> float:
         z, p = noise.pmf()
@@ -123,8 +121,7 @@ def decision_probability(
     A posterior of exactly 1/2 is decided for ``known``.
 
     >>> f"{decision_probability(rho=0.0992263542, prior=0.1):.1e}"
-    '1.2e-06'
-    """
+    '1.2e-06'"""
 
     def decided(noise: Noise, odds: float) -> float:
         z, p = noise.pmf()

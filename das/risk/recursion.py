@@ -124,8 +124,7 @@ class Noise:
 
     def half_width(self, far: float) -> int:
         """The least K with every ``|z| > K`` less likely than ``e^-far`` times the likeliest
-        value.
-        """
+        value."""
         width = (far / self.rate) ** (1 / self.mechanism.power)
         if not width < _MOST:
             raise InputError(
@@ -137,14 +136,12 @@ class Noise:
 
     def pmf(self, far: float = FAR) -> tuple[NDArray[np.int64], Floats]:
         """The values ``-K..K`` and their probabilities. What is left out is below ``(2 + K / far)
-        e^-far``.
-        """
+        e^-far``."""
         return _pmf(self, far)
 
     def survival(self, threshold: ArrayLike) -> Floats:
         """``P[Z >= threshold]`` for integers, precise in relative terms down to 1e-300; 0
-        beyond.
-        """
+        beyond."""
         z, p = self.pmf()
         above = np.append(np.cumsum(p[::-1])[::-1], 0.0)
         at = np.clip(np.asarray(threshold) - z[0], 0, len(z)).astype(np.int64)
@@ -188,8 +185,7 @@ class UpperPrior(Protocol):
 @dataclass(frozen=True)
 class Uniform:
     """Uniform on ``x, x + 1, ..., high``; without ``high`` the improper prior of the paper, 1
-    everywhere.
-    """
+    everywhere."""
 
     high: int | None = None
     low: int = 0
@@ -263,8 +259,7 @@ _LARGEST = 1 << 20
 @dataclass(frozen=True)
 class Levels:
     """The public side: rates of levels 1..h, the other units of levels 1..h-1, and a prior for each
-    count above.
-    """
+    count above."""
 
     rates: Sequence[float]
     others: Sequence[int]
@@ -307,8 +302,7 @@ def log_weights(levels: Levels, x: Sequence[Ints], y: Sequence[Ints], known: int
     """``x``: the noisy counts of levels 2..h; ``y``: of the other units of levels 1..h-1; each of
     shape ``(data,)``.
 
-    Raises :class:`InputError` where the data cannot come from the prior, or are too wide to sum.
-    """
+    Raises :class:`InputError` where the data cannot come from the prior, or are too wide to sum."""
     reach = [int((60 / r) ** 0.5) + 1 for r in levels.rates[1:]]
     while True:
         first, size = zip(
@@ -386,8 +380,7 @@ def _left_out(
     totals: Floats,
 ) -> float:
     """E over the computed sums, at its largest; in logarithms, since both may be below what a float
-    holds.
-    """
+    holds."""
     nearest, tails, whole = np.zeros(len(x[0])), [], []
     for i, (rate, w, n) in enumerate(zip(levels.rates[1:], reach, size, strict=True)):
         low, high = _limits(levels, i, known)

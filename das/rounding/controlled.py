@@ -86,8 +86,7 @@ _SHORTER = 0.6  # the step of what has gone too far, as where many children shar
 @dataclass(frozen=True)
 class Marginal:
     """A query whose sums the rounding is to keep, and how near: the standard deviation of its noise
-    counts.
-    """
+    counts."""
 
     query: Query
     deviation: float
@@ -226,8 +225,7 @@ def _nested(
     """The chain with all marginals that nest in it and in the dwelling groups, fine to coarse; and
     the other marginals.
 
-    Coarse ones are tried first: they sum the most cells, so rounding loses most of them.
-    """
+    Coarse ones are tried first: they sum the most cells, so rounding loses most of them."""
     nested, crossing = list(chain), []
     for m in sorted(marginals, key=lambda m: m.query.answers):
         index = m.query.index[cell]
@@ -245,8 +243,7 @@ def _links(
     cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], *, with_total: bool
 ) -> list[Link]:
     """The chain on the cells at hand; with drains, it ends in the dwelling groups, which feed
-    them.
-    """
+    them."""
     dwelling = bounds.group[cell]
     finer = [q.index[cell] for q in chain if not _coarsens(dwelling, q.index[cell])]
     links = [Link(np.unique(i, return_inverse=True)[1]) for i in finer]
@@ -354,8 +351,7 @@ def _suspects(h: Histogram, bounds: LevelBounds) -> list[int]:
 
 def _changed(row: Histogram, moves: Ints, schema: Schema, bounds: Bounds) -> tuple[Ints, Ints]:
     """Cells and by how much their counts change, when ``moves[g, k]`` persons change from group g
-    to k.
-    """
+    to k."""
     cell, count = row.cell, row.count.copy()
     cells, changes = [], []
     for g, k in np.argwhere(moves):

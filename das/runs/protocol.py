@@ -203,8 +203,7 @@ class SeriesMaker(Maker, Protocol):
 
     def begin_on(self, read: Any, directory: RunDirectory, noise: RunDirectory | None) -> None:
         """Write down what is to be measured; with the ``noise`` of another run, that it is what
-        that has measured.
-        """
+        that has measured."""
 
     def derive_in(
         self, pool: Executor, workers: int, work: RunContext, measured: MeasuringRecord
@@ -236,8 +235,7 @@ def series_of(spec: Specification, given: RunInput) -> SeriesMaker:
 
 def maker_of(spec: Specification, given: RunInput) -> Maker:
     """What makes the publication of a specification. Raises :class:`UserError` where there is
-    nothing to measure by it.
-    """
+    nothing to measure by it."""
     if spec.maker is None:
         raise UserError(
             f"this is a specification of {spec.title}: nothing is measured by it",

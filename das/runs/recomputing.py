@@ -31,8 +31,7 @@ def check_recomputed(
     and compare every file.
 
     Raises:
-        ReleaseError: a file is another, or one is missing or was added.
-    """
+        ReleaseError: a file is another, or one is missing or was added."""
     with TemporaryDirectory(prefix="das-recompute-") as folder:
         made = Path(folder) / "made"
         half = publication_of(release)

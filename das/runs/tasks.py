@@ -34,8 +34,7 @@ def do(run: Path, stage: str, partition: str) -> Answer:
 
     Raises:
         UserError: the run has ended, or there is no such task.
-        DasError: what the task raised; if it sees the truth, without its words.
-    """
+        DasError: what the task raised; if it sees the truth, without its words."""
     task_store = TaskStore(run.resolve())
     if RunDirectory(run).manifest.exists():
         raise UserError(

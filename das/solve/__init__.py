@@ -1,6 +1,5 @@
 """Solvers that know nothing of a census: a quadratic program over siblings, and a network
-rounding.
-"""
+rounding."""
 
 from das.solve.children import children_qp, children_qps, least_moves
 from das.solve.dual_problem import FEASIBLE

@@ -111,8 +111,7 @@ class Copy:
 
     def reweigh(self, typical: Array) -> Mask:
         """Move the weights to where the residuals call them, up only if persons are off. True where
-        one moved.
-        """
+        one moved."""
         balanced = (self.ratio >= 1 / _BALANCE) & (self.ratio <= _BALANCE)
         moved = ~balanced & ~((self.ratio > 1) & (self.off <= _SMALL))
         moved &= (
@@ -150,8 +149,7 @@ class ProblemEnd:
 
 class Iteration:
     """The state of all problems of a batch. ``number`` tells which of those that it began with
-    they are.
-    """
+    they are."""
 
     def __init__(self, batch: ProblemBatch) -> None:
         self.batch, self.number = batch, np.arange(batch.layout.problems)
@@ -241,8 +239,7 @@ class Iteration:
 
     def _ended(self, ready: Mask, tol: float | None, k: int, ends: dict[int, ProblemEnd]) -> Mask:
         """End the problems that are ``ready`` and have a good certificate, or all that are ready;
-        their answers go to ``ends``.
-        """
+        their answers go to ``ends``."""
         x = self._repaired()
         gap, residual = self._certificate(x)
         near = ready & (residual > FEASIBLE) & (tol is None or gap <= tol)
@@ -272,8 +269,7 @@ class Iteration:
 
     def _repaired(self) -> Array:
         """The non-negative copies, each cell scaled so that its children sum to the parent
-        exactly.
-        """
+        exactly."""
         return self._summed(self.z.value)
 
     def _scaled(self, x: Array) -> Array:
@@ -305,8 +301,7 @@ class Iteration:
 
     def _certificate(self, x: Array) -> tuple[Array, Array]:
         """The relative gap of each problem at ``x``, and its largest violation of a group bound or
-        of a part's total.
-        """
+        of a part's total."""
         s = self.batch
         sums = s.rows(x)
         above, below = sums - s.lower, s.upper - sums
@@ -372,8 +367,7 @@ def children_qps(
 
     Raises:
         InfeasibleError: the first of the problems that contradicts itself, as :func:`children_qp`
-            would.
-    """
+            would."""
     began = perf_counter()
     large = [i for i, p in enumerate(problems) if isinstance(p.gram, LayeredGram)]
     prepared = {
@@ -416,8 +410,7 @@ def _of_layers(problem: ChildrenQP, tol: float, max_iterations: int) -> Solution
 
 def _problem_batches(problems: Mapping[int, CheckedQP]) -> Iterator[list[int]]:
     """Which problems are solved together: those of one sort, with similar shapes next to each
-    other, up to a size.
-    """
+    other, up to a size."""
     alone = [i for i, p in problems.items() if p.alone]
     yield from ([i] for i in alone)
     keys = {

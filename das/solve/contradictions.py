@@ -26,8 +26,7 @@ def refuse_contradictions(
     cell, one group or one part's total alone rules out every answer. ``rows`` ``(groups, cells)``,
     dense or sparse, of 0 and 1; ``lower``, ``upper`` ``(children, groups)``.
 
-    Constraints that contradict each other only together are left to the certificate.
-    """
+    Constraints that contradict each other only together are left to the certificate."""
     _refuse(lower > upper + 1e-9, lower, "the lower bound is", upper, "the upper bound is")
     if parent is not None:
         _refuse_parent(parent, rows, lower, upper, support)
@@ -52,8 +51,7 @@ def _most(
     parent: Array | None, rows: Any, support: NDArray[np.bool_] | None, children: int
 ) -> Array:
     """The most that each child can hold of each group: what the parent has in the cells of its
-    support.
-    """
+    support."""
     if support is None:
         held = np.full(rows.shape[0], np.inf) if parent is None else rows @ parent
         return np.broadcast_to(held, (children, rows.shape[0]))

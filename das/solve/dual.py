@@ -45,8 +45,7 @@ z is small. F itself is not needed, so smoothing needs no integral. No step is m
 multipliers: along directions that change no variable, F is nearly flat.
 
 Every variable needs a curvature of its own, :math:`D > 0`: where nothing measures all cells, a weak
-pull to even shares provides it. *Certificate.* See :mod:`das.solve.dual`.
-"""
+pull to even shares provides it. *Certificate.* See :mod:`das.solve.dual`."""
 
 from __future__ import annotations
 
@@ -98,8 +97,7 @@ class Gap:
 
     def at(self, x: Array, y: Array, tol: float = np.inf) -> tuple[float, float]:
         """The relative gap at ``x`` and the largest violation. A gap that is above ``tol`` of
-        ``|P|`` is not put against E.
-        """
+        ``|P|`` is not put against E."""
         p = self.p
         groups = p.rows.rows[p.measured :]
         low, high = p.bounds()
@@ -168,8 +166,7 @@ class Gap:
     @cached_property
     def _factors(self) -> list[tuple[Array, Any, Any, NDArray[np.intp]]]:
         """For each kind of children: D', coarse rows, the factor of W^-1 + A D'^-1 A', and who they
-        are.
-        """
+        are."""
         from scipy.linalg import cho_factor  # slow to load
 
         p = self.p
@@ -198,8 +195,7 @@ _MOST = 300  # steps for one system
 
 class NewtonSystem:
     """The second derivatives, R diag(``slope``) R' + diag(``bend``), and what is near their
-    inverse.
-    """
+    inverse."""
 
     def __init__(self, p: DualProblem, slope: Array, bend: Array) -> None:
         self.p, self.bend = p, bend
@@ -285,8 +281,7 @@ _ROUNDS = (0, 8, 24)  # by which an answer is moved into the bounds, if the gap 
 
 def solved(p: ChildrenQP, tol: float, limit: int) -> Solution:
     """The solution of one problem; ``limit`` bounds the steps of conjugate gradients, which are its
-    ``iterations``.
-    """
+    ``iterations``."""
     began = perf_counter()
     x, gap, residual, iterations = _Newton(DualProblem(p)).run(tol, limit)
     status = Status.OPTIMAL if gap <= tol and residual <= FEASIBLE else Status.INACCURATE
@@ -402,8 +397,7 @@ class _Newton:
 
     def _settle(self) -> None:
         """The potentials, after the multipliers of the parent have been set to where its cells add
-        up.
-        """
+        up."""
         p = self.p
         s = p.rows.spread(self.y)
         s += p.rhs
@@ -417,8 +411,7 @@ class _Newton:
 
 def _length(derivative: Callable[[float], float], first: float) -> float:
     """How far to go: to where the derivative is small relative to the ``first``, at 0, by false
-    position.
-    """
+    position."""
     low, below, high = 0.0, first, 1.0
     above = derivative(high)
     if abs(above) <= _WEAK * abs(first):

@@ -31,8 +31,7 @@ class DualProblem:
     sums between ``low`` and ``high``.
 
     Raises:
-        ValueError, InfeasibleError: as :class:`das.solve.problem.CheckedQP`.
-    """
+        ValueError, InfeasibleError: as :class:`das.solve.problem.CheckedQP`."""
 
     def __init__(self, p: ChildrenQP) -> None:
         assert isinstance(p.gram, LayeredGram)
@@ -202,8 +201,7 @@ _ROUNDS = 5
 
 def repaired(p: DualProblem, x: Array, rounds: int = 0) -> Array:
     """``x`` >= 0 with each cell scaled to the parent exactly, after some rounds of scaling into the
-    bounds.
-    """
+    bounds."""
     x = _summed(p, x)
     low, high = (np.nan_to_num(b, posinf=np.inf, neginf=-np.inf) for b in p.bounds())
     groups = p.rows.rows[p.measured :]
@@ -221,8 +219,7 @@ def repaired(p: DualProblem, x: Array, rounds: int = 0) -> Array:
 
 def started(p: DualProblem) -> Array:
     """Where to start: what the parent, or else the measurements, give each child evenly, scaled
-    into the bounds.
-    """
+    into the bounds."""
     if p.parent is None:
         x = np.where(p.able, np.maximum(p.rhs, 0.0) / (p.curvature + p.queries.T @ p.weight), 0.0)
         return repaired(p, x + 1e-3 * p.able, _ROUNDS)

@@ -37,8 +37,7 @@ def added(place: Index, values: Array, places: int) -> Array:
 @dataclass(frozen=True, eq=False)
 class Segments:
     """A flat vector in lines: ``width`` values in each, none empty, and the ``problem`` of
-    ``problems`` that each is of.
-    """
+    ``problems`` that each is of."""
 
     width: Index
     problem: Index
@@ -116,8 +115,7 @@ class Arrangement:
     @cached_property
     def cell_of(self) -> Index:
         """For each line of the variables, the place of its problem's cell among the cells of all
-        problems.
-        """
+        problems."""
         cells = self._cells
         first = np.cumsum(cells) - cells
         within = np.arange(len(self.entries.width)) - np.repeat(
@@ -177,8 +175,7 @@ class Arrangement:
 
 class BlockDiagonal:
     """One matrix for each block, on vectors of ``width`` columns a block: ``stacks``, of each run,
-    ``(blocks, p, q)``.
-    """
+    ``(blocks, p, q)``."""
 
     def __init__(self, stacks: Sequence[Array], width: Sequence[int]) -> None:
         self.stacks, self.width = list(stacks), list(width)
@@ -186,8 +183,7 @@ class BlockDiagonal:
     @cached_property
     def _views(self) -> tuple[Array, Array, list[tuple[Array, Array, Array]]]:
         """A vector to act on, one to act into, and for each run its matrices and its parts of
-        both.
-        """
+        both."""
         of, into = (sum(m.shape[0] * m.shape[side] * w for m, w in self._runs) for side in (2, 1))
         x, y = np.zeros(of), np.zeros(into)
         views, a, c = [], 0, 0
@@ -253,8 +249,7 @@ class Incidence:
     @property
     def own(self) -> int:
         """The multipliers of rows of one child; those of the cells follow, then those of the
-        parts.
-        """
+        parts."""
         return int(self.rows.shape[0]) * self.children
 
     @property
@@ -287,8 +282,7 @@ class Incidence:
 
     def matrix(self, cell: Index, child: Index) -> Any:
         """The 0/1 matrix of some of the variables and their multipliers, ``(variables, size)``,
-        sparse.
-        """
+        sparse."""
         each = np.diff(self.back.indptr)[cell]
         first = np.cumsum(each) - each
         place = np.repeat(self.back.indptr[cell] - first, each) + np.arange(int(each.sum()))

@@ -42,8 +42,7 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True, eq=False)
 class Link:
     """One partition of the chain: ``group`` ``(cells,)``; bounds of its sums ``(children,
-    groups)``; weight.
-    """
+    groups)``; weight."""
 
     group: NDArray[np.intp]
     lower: Ints | None = None
@@ -315,8 +314,7 @@ class _Network:
 
     def _chain(self, links: Sequence[Link]) -> bool:
         """Arcs from each link's groups to those of the next, or to the sink. False if its bounds
-        cannot hold.
-        """
+        cannot hold."""
         node, found = len(self.supply), []
         for j, link in enumerate(links):
             held = link.sums(self.base)
@@ -372,8 +370,7 @@ class _Network:
 
     def _drain(self, node: int, drains: Drains) -> tuple[int, Ints]:
         """Groups of each child into its descendants, each to its exact total: the sink, and what
-        enters here.
-        """
+        enters here."""
         groups, n = drains.lower.shape[1], len(drains.total)
         held = self.links[-1].sums(self.base).ravel()
         first = node + len(held)

@@ -34,8 +34,7 @@ _DENSE = 4096
 @dataclass(frozen=True, eq=False)
 class Partitions:
     """``diagonal`` I plus, for each of ``rows`` ``(answers, cells)``, ``weight`` times the square
-    of the row.
-    """
+    of the row."""
 
     diagonal: float
     rows: csr_array
@@ -97,8 +96,7 @@ class Partitions:
 
     def plus(self, diagonal: float, rows: csr_array, weight: float) -> Partitions:
         """This, ``diagonal`` I and ``weight`` times B'B. (Where there are no rows or nothing of a
-        weight, just I.)
-        """
+        weight, just I.)"""
         both = vstack([self.rows, rows], format="csr")
         return Partitions(
             self.diagonal + diagonal,
@@ -125,8 +123,7 @@ class Partitions:
 
 class PartitionsCurvature:
     """What :class:`das.solve.problem.Curvature` is for a matrix, for :class:`Partitions`:
-    definite, and shared.
-    """
+    definite, and shared."""
 
     null = None
 
@@ -179,8 +176,7 @@ class _Positive:
 @dataclass(frozen=True, eq=False)
 class Kinds:
     """``matrices`` ``(kinds, cells, cells)``, and which of them is each child's, ``kind``
-    ``(children,)``.
-    """
+    ``(children,)``."""
 
     matrices: Array
     kind: NDArray[np.intp]
@@ -212,8 +208,7 @@ Index = NDArray[np.intp]
 class LayeredGram:
     """``index`` of each query is the number of each cell's answer, ``(cells,)``, or -1 where it is
     in none; ``weight`` ``(queries, children)``. ``answers``, if they are known, are what each query
-    should be, ``(children, answers)``: where to begin. The solution does not depend on them.
-    """
+    should be, ``(children, answers)``: where to begin. The solution does not depend on them."""
 
     index: Sequence[Index]
     weight: Array
@@ -256,8 +251,7 @@ class LayeredGram:
 @dataclass(frozen=True, eq=False)
 class Parts:
     """``part`` ``(children,)``: the part that each child is in, -1 for none; ``total``
-    ``(parts,)``.
-    """
+    ``(parts,)``."""
 
     part: NDArray[np.intp]
     total: NDArray[Any]
@@ -302,6 +296,5 @@ class Parts:
 
     def projected(self, held: Array) -> Array:
         """The nearest child totals ``(children,)`` that meet those of the parts: each child of a
-        part is shifted alike.
-        """
+        part is shifted alike."""
         return np.asarray(held + self.spread(self.total - self.sums(held), 0.0))

@@ -1,6 +1,5 @@
 """One problem of least squares over the children of a parent, as it is given and as it is
-solved.
-"""
+solved."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ _SINGULAR = 1e-11  # eigenvalues below this part of the largest count as zero
 
 def inverse(matrices: Array, factors: Array | None = None) -> Array:
     """The inverses of positive definite matrices, ``(matrices, n, n)``; large ones by their
-    Cholesky ``factors``.
-    """
+    Cholesky ``factors``."""
     if matrices.shape[1] <= _SMALL_CURVATURE:
         return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
     return np.stack(
@@ -120,8 +118,7 @@ class CheckedQP:
 
     Raises:
         ValueError: something is not finite, or of another shape.
-        InfeasibleError: see :mod:`das.solve.contradictions`.
-    """
+        InfeasibleError: see :mod:`das.solve.contradictions`."""
 
     def __init__(self, p: ChildrenQP) -> None:
         self.rhs = np.asarray(p.rhs, dtype=float)
@@ -316,8 +313,7 @@ class ProblemBatch:
 
     def meet(self, x: Array, shares: FlatMap | None) -> Array:
         """``x`` changed to sum to the parent: what is missing is shared out evenly, or by
-        ``shares``, in place.
-        """
+        ``shares``, in place."""
         rest = self.parent - self.over_children(x)
         if shares is None:
             x += self.to_children(rest / self.layout.children_of_cell)
@@ -331,8 +327,7 @@ class ProblemBatch:
         self, diagonal: Array, weight: Array, old: FlatMap | None = None, moved: Mask | None = None
     ) -> FlatMap:
         """A = (G + ``diagonal`` I + ``weight`` B'B)^-1; only of the problems that ``moved``, if
-        there are ``old`` ones.
-        """
+        there are ``old`` ones."""
         if isinstance(self.gram, _OfPartitions):
             of = self.gram
             return _Solve(
@@ -359,8 +354,7 @@ class ProblemBatch:
         self, matrix: FlatMap, old: FlatMap | None = None, moved: Mask | None = None
     ) -> FlatMap | None:
         """Of children of several kinds, what each takes of a rest at the least cost: A_c (sum
-        A_c)^-1. ``None``: all the same.
-        """
+        A_c)^-1. ``None``: all the same."""
         if self.shared or not self.coupled:
             return None
         assert isinstance(matrix, BlockDiagonal)

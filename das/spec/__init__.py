@@ -1,6 +1,5 @@
 """A configuration is data, parsed once: unknown keys refused, all errors together, a digest on
-every output.
-"""
+every output."""
 
 from das.model.post_processing import METHODS
 from das.spec.notes import budget_toml

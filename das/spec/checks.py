@@ -115,8 +115,7 @@ def _check_levels(spec: CountsKeys) -> None:
 
 def check_spine(g: TreeKeys) -> None:
     """Keys of an optimised spine are for one, and its levels are those that it has a rule for.
-    Raises :class:`SpecError`.
-    """
+    Raises :class:`SpecError`."""
     if g.spine == "tabulation":
         for key in ("targets", "fanout", "geocodes", "digits"):
             if getattr(g, key) not in (None, ()):
@@ -176,8 +175,7 @@ def _check_letters(spec: CountsKeys) -> None:
 
 def check_chain(universe: Universe) -> None:
     """Each query of the rounding chain is finer than the next; all of them tell dwelling groups
-    apart.
-    """
+    apart."""
     schema = universe.schema
     try:
         queries = [schema.query(name) for name in universe.chain]
@@ -200,8 +198,7 @@ def check_chain(universe: Universe) -> None:
 
 def _check_invariants(universe: Universe, levels: tuple[str, ...]) -> None:
     """Counts that are exact are nested among themselves and with the rounding's sums, or no network
-    rounds them.
-    """
+    rounds them."""
     where = universe.key("constraints.invariants")
     for level, name in universe.exact.queries:
         if level not in levels:
@@ -252,8 +249,7 @@ def _check_nested(universe: Universe, where: str) -> None:
 
 def _check_tables(spec: CountsKeys) -> None:
     """Names that can stand in the names of files and columns, and queries and conditions of the
-    schema.
-    """
+    schema."""
     for name, asked in spec.tables.items():
         where = f"tables.{name}"
         if not _TABLE.fullmatch(name) or name.upper() == name:

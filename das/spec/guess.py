@@ -102,8 +102,7 @@ def guess(
     guessed. ``rare``: levels of few rows count, too. ``places`` is a table of all of them: what it
     has is no attribute, and what it has not is neither a level nor an area nor a name.
 
-    Raises :class:`InputError` where no column is one of places, or none an attribute.
-    """
+    Raises :class:`InputError` where no column is one of places, or none an attribute."""
     if places is not None:
         table = table.at_places(places)
     by_name = {c.name: c for c in table.columns}

@@ -42,8 +42,7 @@ def states_structures(spec: RunSpec) -> bool:
 
 def known_structures(spec: RunSpec) -> Exact:
     """What is published exactly of structures: nothing where the input does not say, or the persons
-    have no dwelling.
-    """
+    have no dwelling."""
     said = states_structures(spec) and spec.persons.schema.dwelling is not None
     return spec.persons.exact if said else Exact()
 

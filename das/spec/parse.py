@@ -50,8 +50,7 @@ def parse(
 
 def of_release(text: str, *, where: str, overrides: Sequence[str] = ()) -> Spec:
     """That of a release of counts over a tree: of a run, or of measurements that another publisher
-    made.
-    """
+    made."""
     spec = load(text, where=where, overrides=overrides)
     return spec if isinstance(spec, PublishedSpec) else of_kind(RunSpec, spec, where)
 
@@ -80,8 +79,7 @@ def load(
     relative to, where that is not the folder of the command. ``note`` is called with what was read
     otherwise than it is written.
 
-    Raises :class:`SpecError`, once, with every fault that was found and the key of each.
-    """
+    Raises :class:`SpecError`, once, with every fault that was found and the key of each."""
     return of_tree(tree_of(text, where), where=where, overrides=overrides, folder=folder, note=note)
 
 

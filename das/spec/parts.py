@@ -214,8 +214,7 @@ class TreeKeys(Part):
     @property
     def runs(self) -> int | None:
         """The fan-out of the block groups of an optimised spine; ``None`` where they are not cut
-        into runs.
-        """
+        into runs."""
         if self.fanout is None:
             return None if self.targets else FANOUT
         return None if self.fanout == "none" else self.fanout
@@ -304,8 +303,7 @@ class BudgetPart(Part):
     @property
     def total(self) -> Fraction | None:
         """What the persons' plan costs, in its own currency; ``None`` where it has yet to be
-        found.
-        """
+        found."""
         return self.rho if MECHANISMS[self.mechanism].currency == RHO else self.epsilon
 
     @property
@@ -394,8 +392,7 @@ class InvariantPart(Part):
 
 class OwnConstraints(Part):
     """``[universes.<name>.constraints]``: the universe's invariants: what is published exactly,
-    outside the guarantee.
-    """
+    outside the guarantee."""
 
     total: str | None = None
     """The level with exact totals; every level above then has them, too. Absent: none."""

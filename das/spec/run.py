@@ -50,8 +50,7 @@ class RunSpec(CountsKeys):
     @property
     def made_from(self) -> dict[str, tuple[str, ...]]:
         """By universe, what the shares of its budget were made from, in addition to this
-        specification.
-        """
+        specification."""
         parts: dict[str, BudgetPart | RelativeBudget] = {PERSONS.name: self.budget}
         if self.housing is not None:
             parts[HOUSING.name] = self.housing.budget
@@ -110,8 +109,7 @@ class RunSpec(CountsKeys):
 
     def _split(self) -> dict[str, tuple[str, ...]]:
         """The levels at which a place may be in two units: as long as there is no tree, all below
-        the root.
-        """
+        the root."""
         if self.geography.spine == "tabulation":
             return {}
         if self._unit_classes is None:
@@ -151,8 +149,7 @@ class RunSpec(CountsKeys):
 
     def checked(self) -> RunSpec:
         """The same with its budget found, after everything that parts must agree on was built;
-        raises :class:`SpecError`.
-        """
+        raises :class:`SpecError`."""
         spec = self.calibrate()
         check(spec)
         return spec

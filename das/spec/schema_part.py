@@ -30,8 +30,7 @@ class GroupingPart(Part):
 
 class LabelsPart(Part):
     """``[schema.labels.<name>]``: labels that replace the codes of an attribute or grouping in
-    tables and pages.
-    """
+    tables and pages."""
 
     title: str | None = None
     """Such as ``"Voting age"``; absent: the name itself."""
@@ -52,8 +51,7 @@ class WordsPart(Part):
 
 class SchemaPart(Part):
     """``[schema]``: the attributes of a record. Their combinations are the cells of the
-    histogram.
-    """
+    histogram."""
 
     name: str
     """A published schema (``pl94``, ``1940-e2e``, ``dhcp``), or, with ``attributes``, a name for
@@ -179,8 +177,7 @@ class OwnRounding(Part):
 
 class OwnUniverse(Part):
     """``[universes.<name>]``: a universe of your own, such as households, counted over the same
-    tree as the persons.
-    """
+    tree as the persons."""
 
     letter: str = Field(default="", pattern=r"^[A-Z]{0,12}$")
     """Capital letters at the start of its tables' names. Absent: its name in capitals."""

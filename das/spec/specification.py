@@ -65,8 +65,7 @@ class Specification(Part):
 
     def checked(self) -> Self:
         """The same, after everything that parts must agree on was built. Raises
-        :class:`SpecError`.
-        """
+        :class:`SpecError`."""
         return self
 
     def lacks_input(self, paths: Sequence[Path]) -> bool:
@@ -105,8 +104,7 @@ class Specification(Part):
 
     def dump(self) -> str:
         """The same as TOML. That of noise that is not private begins with a comment that says
-        so.
-        """
+        so."""
         return ("" if self.private else f"# {WARNING}\n") + tomli_w.dumps(self.tree())
 
     @property

@@ -66,8 +66,7 @@ def override(tree: dict[str, Any], item: str) -> None:
 
 def _value(raw: str) -> Any:
     """As TOML where that reads, else as a string. A decimal number stays a string, it is then
-    exact; a date, too.
-    """
+    exact; a date, too."""
     try:
         value = tomllib.loads(f"x = {raw}")["x"]
     except (ValueError, RecursionError):
@@ -77,8 +76,7 @@ def _value(raw: str) -> Any:
 
 def check_numbers(value: Any, where: str, path: tuple[str, ...] = ()) -> None:
     """Refuse numbers that no key can have, and that could not be written again: beyond 300 digits,
-    or none at all.
-    """
+    or none at all."""
     if isinstance(value, dict | list):
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
             check_numbers(part, where, (*path, str(key)))
@@ -90,8 +88,7 @@ def check_numbers(value: Any, where: str, path: tuple[str, ...] = ()) -> None:
 
 def one_total(tree: dict[str, Any], changed: set[str]) -> None:
     """A total that is set by an override replaces the other way to give it: a rho the target, a
-    target the rho.
-    """
+    target the rho."""
     budget = tree.get("budget")
     if not isinstance(budget, dict) or "calibration" not in budget:
         return
@@ -138,8 +135,7 @@ def built(kind: type[Value], given: Mapping[str, Any], where: str) -> Value:
     ... class Rounded:
     ...     base: int = 3
     >>> built(Rounded, {"base": 5}, "methods.mine")
-    Rounded(base=5)
-    """
+    Rounded(base=5)"""
     known = {f.name: f for f in fields(kind) if f.init}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
     faults = [_unknown(key, list(known)) for key in given if key not in known]

@@ -90,8 +90,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 @dataclass(frozen=True)
 class _UniverseParts:
     """What a configuration says of a universe: ``passes`` that are written out, the rounding
-    ``chain`` if it is.
-    """
+    ``chain`` if it is."""
 
     kind: RecordKind
     schema: Schema

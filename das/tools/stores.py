@@ -25,8 +25,7 @@ from das.release.verify import sealed
 
 def push_run(run: Path, url: str, confidential_url: str | None, progress: Progress) -> None:
     """Raises :class:`UserError` where the run has not ended, or its release is not what was sealed,
-    or the store cannot be used.
-    """
+    or the store cannot be used."""
     directory = RunDirectory(run)
     if not directory.manifest.exists():
         raise UserError(
@@ -68,8 +67,7 @@ def pull_release(url: str, folder: Path, progress: Progress) -> None:
 
 def check(release: Path) -> None:
     """Check that the release has exactly the files of its seal, with their digests. Raises
-    :class:`ReleaseError`.
-    """
+    :class:`ReleaseError`."""
     said = statement.read(release)
     if isinstance(said, Statement):
         sealed.check_seal(release, said)

@@ -58,8 +58,7 @@ class AssessmentInput(NoRepr):
 @dataclass(frozen=True, repr=False)
 class Measured(NoRepr):
     """A universe over its measured ``spine``: the true counts there, and what is compared with
-    them.
-    """
+    them."""
 
     spine: Spine
     truth: TrueHistograms
@@ -94,8 +93,7 @@ class Piece(NoRepr):
 
 def tally(piece: Piece) -> Tallies:
     """The tallies of a piece. Memory holds one slice of units at a time, with about 4 million
-    answers.
-    """
+    answers."""
     level = piece.levels[-1]
     odd = (
         impossible(
@@ -203,8 +201,7 @@ def measured_over(
     estimates: EstimateSource | None,
 ) -> Measured:
     """A universe over its measured tree, or over a subtree's part of that tree, from counts over
-    the published tree.
-    """
+    the published tree."""
     known, counts = over_tree(tree, truth, published)
     return Measured(tree.spine, known, Published(noisy, counts, queries, estimates))
 
@@ -253,8 +250,7 @@ def hold_intervals(
     opened: OpenedRelease, directory: RunDirectory, known: Mapping[str, TrueHistograms]
 ) -> list[CoverageRow]:
     """Write ``intervals.csv``: how often the intervals of a release contain the truth. Writes
-    nothing if the release has no intervals.
-    """
+    nothing if the release has no intervals."""
     from das.release.own_replicates import OwnReplicates  # no run needs it
 
     tallies: dict[tuple[str, str], CoverageTally] = {}

@@ -93,8 +93,7 @@ def check_draws(
     entries: Entries, planned: Mapping[StageKey, DueStage], directory: RunDirectory
 ) -> None:
     """Check that the plan has every draw in an interrupted run's ledger. Check that an attempt with
-    a measured part has all draws of its stage, once.
-    """
+    a measured part has all draws of its stage, once."""
     for a in entries.attempts:
         due = planned.get(a.stage)
         events = due.events if due else ()
@@ -146,8 +145,7 @@ class StagePlan:
 
 class BudgetBook:
     """Records what a run spends. A run opens it before the first draw and when it resumes, and
-    closes it when every part is measured.
-    """
+    closes it when every part is measured."""
 
     def __init__(
         self, spec: Measuring, planned: Mapping[StageKey, StagePlan], directory: RunDirectory
@@ -266,8 +264,7 @@ class BudgetBook:
 
     def begin(self, stage: StageKey) -> None:
         """Write the draws of a stage to the ledger, before any is made. Does so once, and only if a
-        part of the stage is missing.
-        """
+        part of the stage is missing."""
         last, given_up = self._file.entries.last().get(stage), self._given_up(stage)
         if (
             stage not in self._begun
@@ -310,8 +307,7 @@ class BudgetBook:
 
     def _given_up(self, stage: StageKey, changed: Collection[str] = ()) -> bool:
         """Whether parts of a stage were acknowledged but no longer stand, because a stage that it
-        rests on is measured again.
-        """
+        rests on is measured again."""
         return bool(self._file.entries.standing(stage)) and not self._rests_on_whole(stage, changed)
 
     def number(self, stage: StageKey) -> int:
@@ -331,8 +327,7 @@ class BudgetBook:
 
         Raises:
             PrivacyError: a part is missing, or the cost of the draws is not the plan's.
-            ReleaseError: the file of a part is not as it was acknowledged.
-        """
+            ReleaseError: the file of a part is not as it was acknowledged."""
         entries, universes = self._file.entries, [u.name for u in self._spec.universes]
         if lacking := [stage for stage in self._planned if self.missing(stage)]:
             raise PrivacyError(
@@ -355,8 +350,7 @@ class BudgetBook:
 
     def _replayed(self, attempt: Attempt) -> bool:
         """Whether measuring again gives the same noise as this attempt: it has the present key and
-        the same software.
-        """
+        the same software."""
         return self._key is not None and attempt.key == self._key and not self._other
 
     def _lost(self, changed: set[str]) -> list[Attempt]:

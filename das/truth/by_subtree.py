@@ -77,8 +77,7 @@ def _digest_of(directory: RunDirectory, universe: str, name: str) -> str | None:
 
 def measure(task: Task) -> Answer:
     """The subtrees of a partition, all universes and levels. The answer says which parts of the
-    measurements have been written.
-    """
+    measurements have been written."""
     directory, parts = RunDirectory(task.run), []
     for subtree in subtrees_of(task):
         opened = open_part(directory.release, subtree)
@@ -110,8 +109,7 @@ def measured_level(
     known: Confidential[Histogram],
 ) -> MeasuredPart:
     """Measure a level that a part is responsible for, unless the ledger already has it: a part that
-    stands is not drawn again.
-    """
+    stands is not drawn again."""
     u, part, stage = opened.run.universe(universe), opened.part or 0, (universe, level)
     budget_book, tree = (
         LedgerFile(directory.ledger).entries,
@@ -146,8 +144,7 @@ class _Counted(NoRepr):
 
 def _counted(opened: OpenedRelease, directory: RunDirectory, universe: str) -> _Counted:
     """Raises :class:`PrivacyError` if the counts do not fit the tree, :class:`ReleaseError` if the
-    file is missing.
-    """
+    file is missing."""
     path = directory.truth_of(universe, opened.part or 0)
     if not path.is_file():
         raise _another(path)

@@ -133,8 +133,7 @@ def tally_queries(
 
     Raises:
         InputError: a level that is missing on one side, or histograms of other sizes than the
-            spine.
-    """
+            spine."""
     for level in levels:
         if level not in truth or level not in published.histograms:
             raise InputError(
@@ -436,8 +435,7 @@ class Whole(NoRepr):
 @dataclass(frozen=True, eq=False, repr=False)
 class AreaHistograms(NoRepr):
     """What the units of a tree, or of a part of it, hold of the areas of one kind that contain
-    them, by code.
-    """
+    them, by code."""
 
     kind: str
     codes: Codes

@@ -114,8 +114,7 @@ def check_fits(
     truth: Confidential[Histogram], level: str, universe: str, schema: Schema, tree: MeasuredSpine
 ) -> None:
     """Raises :class:`PrivacyError` if the histogram does not fit the level. Call it before anything
-    is paid for.
-    """
+    is paid for."""
     h = truth.open("to see whether it is one of the level")
     if h.units != tree.spine.units(level) or h.cells != schema.cells:
         raise PrivacyError(
@@ -137,8 +136,7 @@ def draw(
     already paid for them. ``number``: how often the level is drawn, this time included
     (:class:`das.noise.entropy.ChunkLabel`).
 
-    Raises :class:`PrivacyError` before the first draw if the histogram does not fit this level.
-    """
+    Raises :class:`PrivacyError` before the first draw if the histogram does not fit this level."""
     check_fits(truth, level, universe, schema, tree)
     histogram, due = (
         truth.open("to add noise to it"),
@@ -156,8 +154,7 @@ def draw(
 @dataclass(frozen=True, eq=False)
 class LevelMeasurements:
     """What is drawn for one level of a tree: each planned measurement with the mask ``(units,)`` of
-    its units, and the queries.
-    """
+    its units, and the queries."""
 
     level: str
     universe: str
@@ -232,15 +229,13 @@ def _asked(query: Query) -> bytes:
 
 def truth_digest(truth: Confidential[Histogram]) -> str:
     """A digest that identifies the true counts. It is as confidential as the counts, because anyone
-    who guesses them can confirm the guess with it.
-    """
+    who guesses them can confirm the guess with it."""
     return _digest(truth.open("to know it again")).hex()
 
 
 def _digest(h: Histogram) -> bytes:
     """SHA-256 of the number of cells, the row pointers, and the cell and the value of each count,
-    all as 64-bit integers.
-    """
+    all as 64-bit integers."""
     total = hashlib.sha256()
     for values in (np.array([h.cells]), h.indptr, h.cell, h.count):
         raw = np.ascontiguousarray(values, dtype="<i8")

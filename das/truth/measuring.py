@@ -64,8 +64,7 @@ def measure_part(
     the draws before this is called; the caller acknowledges the part afterwards.
 
     Raises:
-        PrivacyError: the noise cannot be drawn again, and a lost task may have drawn it.
-    """
+        PrivacyError: the noise cannot be drawn again, and a lost task may have drawn it."""
     if noise.key_mark is None and not RunDirectory(release.parent).claim(
         universe.name, level, subtree, number
     ):

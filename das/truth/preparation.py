@@ -76,8 +76,7 @@ def _each(
     spec: RunSpec, parts: Sequence[Sequence[Path]], progress: Progress, threads: int
 ) -> list[Prepared]:
     """Each part of the input by itself. Threads suffice, because the libraries that read and sort
-    release the interpreter's lock.
-    """
+    release the interpreter's lock."""
     progress.stage("read", len(parts))
     found = []
     with ThreadPoolExecutor(threads) as pool:
@@ -112,8 +111,7 @@ def _prepare(
     spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress, partly: bool = False
 ) -> Prepared:
     """One part of the input, by itself. With ``partly`` there are other parts, which may have
-    fields that this one lacks.
-    """
+    fields that this one lacks."""
     with stages("read"):
         extract = _extract(spec, paths, progress)
         records, sources = _records(spec, extract, progress)
@@ -144,8 +142,7 @@ def places(
     spec: RunSpec, paths: Sequence[Path], progress: Progress
 ) -> tuple[Blocks, Spine, NDArray[np.int64]]:
     """Only the public structure of the input: its blocks, their tabulation spine, and each block's
-    lowest unit.
-    """
+    lowest unit."""
     blocks = _extract(spec, _named(spec, paths), progress).blocks
     return blocks, *tabulation.spine(blocks, spec.geography.levels, spec.geography.define)
 
@@ -335,8 +332,7 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True, eq=False)
 class PublicTree:
     """Blocks, on their tabulation spine: ``unit`` ``(blocks,)`` is the lowest unit of each;
-    ``lists`` of them by name.
-    """
+    ``lists`` of them by name."""
 
     blocks: Blocks
     spine: Spine
@@ -348,8 +344,7 @@ class PublicTree:
         spec: RunSpec, paths: Sequence[Path], progress: Progress, lists: Sequence[Path] = ()
     ) -> PublicTree:
         """The tree of an input, read without its records; ``lists`` of blocks are added to those of
-        the specification. Raises :class:`UserError` for a faulty input.
-        """
+        the specification. Raises :class:`UserError` for a faulty input."""
         blocks, spine, unit = places(spec, paths, progress)
         return PublicTree(
             blocks,
@@ -391,8 +386,7 @@ class PublicTree:
 
     def areas(self) -> dict[str, Areas]:
         """Areas by kind: the geographic fields that are not levels, the published units of each
-        level, and the lists.
-        """
+        level, and the lists."""
         units, below = len(self.spine.codes[-1]), self.spine.levels[-1]
         found = {
             a.kind: a for a in off_spine(self.blocks.fields, self.spine.levels, self.unit, units)

@@ -89,8 +89,7 @@ class PreparedParts(NoRepr):
         self, universe: str, tree: Spine, kept: Sequence[Ints], levels: Collection[str]
     ) -> list[Constraint]:
         """What is published exactly of some units of the whole measured tree. ``kept`` lists the
-        units by level.
-        """
+        units by level."""
         depths = {level: tree.index(level) for level in levels}
         return [
             _constraint(
@@ -111,8 +110,7 @@ class Prepared(NoRepr):
     universe. ``trees`` are the measured trees, by universe: the same, unless the spine is
     optimized. ``assigned``, by universe: see ``Extract.assigned``. If the counts are ``in_parts``,
     ``lowest`` and the bounds of ``constraints`` are empty; use :meth:`rows`, :meth:`stated` and
-    :meth:`stated_of`.
-    """
+    :meth:`stated_of`."""
 
     spine: Spine
     lowest: Mapping[str, Confidential[Histogram]]

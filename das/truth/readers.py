@@ -1,6 +1,5 @@
 """Reading the input of a run: which module reads which format, and what every reader must
-satisfy.
-"""
+satisfy."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ def read(
 
 def apart(reader: str, paths: Sequence[Path]) -> list[list[Path]]:
     """The files of each part of the input that can be read by itself: a state of redistricting
-    files.
-    """
+    files."""
     module = _module(reader)
     paths = [Path(p) for p in paths]
     found: list[list[Path]] = module.states(paths) if hasattr(module, "states") else [paths]

@@ -47,8 +47,7 @@ def new_source(directory: RunDirectory) -> Entropy:
 
 def noise_of(spec: Measuring, directory: RunDirectory) -> Entropy:
     """The source of a run whose budget book is open. A process that measures reads the run key from
-    its file.
-    """
+    its file."""
     source = source_of(spec, directory)
     if source is None:
         raise PrivacyError(
@@ -65,8 +64,7 @@ def noise_for(
     Raises:
         PrivacyError: the key is not the one of the last attempt at a stage. A task that outlives
             its run has the number of one attempt, and may find the key of a later one. Noise from
-            the two would be a draw that no line of the ledger counts.
-    """
+            the two would be a draw that no line of the ledger counts."""
     source, last = noise_of(spec, directory), budget_book.last()
     for stage in stages:
         if stage not in last or last[stage].key != source.key_mark:

@@ -60,8 +60,7 @@ def count(
 
     Raises:
         InputError: a column or a value that is missing, a code that the schema or the spine does
-            not have.
-    """
+            not have."""
     for given, kind, what in (
         (schema, Schema, "a schema as the second"),
         (spine, Spine, "a spine as the third"),
@@ -159,8 +158,7 @@ def _levels(records: Frame, attribute: Attribute, positions: bool) -> NDArray[np
 
 def _distinct(records: Frame, name: str) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Which of the distinct values of a column each row has, and these, in the order in which they
-    occur.
-    """
+    occur."""
     values = frame.column(records, name, WHERE)
     row, distinct = pd.factorize(values.astype(object) if values.dtype.kind in "UT" else values)
     if (row < 0).any():

@@ -46,8 +46,7 @@ from das.model.universe import PERSONS, Universe
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelCounts:
     """Published counts of one level: integers, none negative. ``histogram`` holds them, units by
-    cells, sparse.
-    """
+    cells, sparse."""
 
     histogram: Histogram
     level: str
@@ -216,8 +215,7 @@ def topdown(
         InputError: another spine than that of the measurements, a level without one, an unknown
             method, or a correction of what is estimated in several passes.
         InfeasibleError: bounds that contradict each other, or what the measurements know.
-        SolverError: an estimator whose answer is none.
-    """
+        SolverError: an estimator whose answer is none."""
     expect(
         noisy,
         Noisy,
@@ -313,8 +311,7 @@ def _estimator(
 
 def _universe(schema: Schema, known: Mapping[str, LevelBounds]) -> Universe:
     """The universe, with the sums that rounding keeps: the published schemas' own, unless they
-    cross what is known exactly.
-    """
+    cross what is known exactly."""
     chain = PERSONS.publication(schema).chain or ()
     if any(b.exact and not _nest(b.group, schema.query(q)) for b in known.values() for q in chain):
         chain = ()

@@ -1,6 +1,5 @@
 """Public facts about every level, from two sources: those that come with the measurements, and
-those that the user gives.
-"""
+those that the user gives."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ REMEDY = "give counts by das.bounds(schema, spine, exact, structures), or leave 
 
 class KnownBounds(dict[str, LevelBounds]):
     """Bounds by level, and what they were made from, so that more can be known: ``exact`` counts
-    and ``structures``.
-    """
+    and ``structures``."""
 
     exact: Known
     structures: ArrayLike | None
@@ -47,8 +45,7 @@ def bounds(
 
     Raises:
         InputError: arrays of another shape, or counts that contradict each other.
-        InfeasibleError: no histogram meets all of it.
-    """
+        InfeasibleError: no histogram meets all of it."""
     for given, kind in ((schema, Schema), (spine, Spine)):
         expect(given, kind, "bounds", "give a schema, and then a spine")
     for key in exact or {}:
@@ -111,8 +108,7 @@ def joint_bounds(
     Raises:
         InputError: bounds of other units or cells, or bounds that contradict the measurements'
             facts.
-        InfeasibleError: no histogram meets both.
-    """
+        InfeasibleError: no histogram meets both."""
     schema = noisy.schema
     if given is None:
         return bounds(schema, spine, noisy.exact) if noisy.bounds is None else noisy.bounds

@@ -25,8 +25,7 @@ class ByLevel(dict[str, T]):
 
 def query(wanted: object, schema: Schema, known: tuple[str, ...] = (), where: str = "query") -> str:
     """The one of the queries ``known``, or else any of the schema, that is meant. Raises
-    :class:`InputError`.
-    """
+    :class:`InputError`."""
     if not isinstance(wanted, str):
         raise InputError(
             f"this is a {type(wanted).__name__}, and no query",

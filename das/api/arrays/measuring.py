@@ -1,6 +1,5 @@
 """Measuring in memory: the noise, the ledger and the streams of random bits of a run, without its
-files.
-"""
+files."""
 
 from __future__ import annotations
 

@@ -120,8 +120,7 @@ class Noisy:
 
     def to_frame(self, level: str, query: str, spine: Spine) -> pd.DataFrame:
         """A row for each answer: level, geocode, name, query, attributes, label, value,
-        variance.
-        """
+        variance."""
         m = self.read(level, query, spine)
         asked = self.schema.query(m.query)
         variance = np.repeat(m.variance[:, None], asked.answers, axis=1)
@@ -154,8 +153,7 @@ def _measurement(
 
 def whole(values: ArrayLike, units: int | None, width: int, where: str) -> NDArray[np.int64]:
     """``(units, width)`` counts, of any number of units where none is said. Raises
-    :class:`InputError`.
-    """
+    :class:`InputError`."""
     array = np.asarray(values)
     array = array[:, None] if array.ndim == 1 and width == 1 else array
     wanted = (len(array) if units is None and array.ndim else units, width)

@@ -29,8 +29,7 @@ WIDE = 160
 
 def console() -> Console:
     """Standard output: as wide as the terminal, or wide enough for any table where it is a file or
-    a pipe.
-    """
+    a pipe."""
     from rich.console import Console  # slow to load
 
     plain = Console()
@@ -43,8 +42,7 @@ def shows_errors(asked: bool, *, quiet: bool, as_json: bool) -> bool:
     others; so there they stay in ``confidential/``.
 
     Raises:
-        UserError: they are asked for where they are never printed.
-    """
+        UserError: they are asked for where they are never printed."""
     if asked and (quiet or as_json):
         raise UserError(
             "errors are confidential, and not printed with --quiet or --json",
@@ -56,8 +54,7 @@ def shows_errors(asked: bool, *, quiet: bool, as_json: bool) -> bool:
 
 def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows of one kind, as they are. Long texts are folded before short ones are cut, and what a
-    row is called never is.
-    """
+    row is called never is."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")

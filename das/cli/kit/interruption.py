@@ -75,8 +75,7 @@ def _raise(stop: type[BaseException], came: list[BaseException], *_: object) -> 
 
 def _dropped(otherwise: Callable[[Any], object], what: Any) -> None:
     """What was raised in a finalizer, and dropped: a signal comes again, a little later; of
-    anything else Python says so.
-    """
+    anything else Python says so."""
     number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(what.exc_type)
     if number is None:
         otherwise(what)

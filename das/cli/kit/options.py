@@ -134,8 +134,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 def warn(private: Private, warning: str = WARNING) -> None:
     """What is printed of a seeded run begins so; of noise from elsewhere a line on stderr says that
-    nobody knows.
-    """
+    nobody knows."""
     if private == UNKNOWN:
         click.echo(f"das: note: {UNSTATED}", err=True)
     elif not private:

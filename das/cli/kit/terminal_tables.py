@@ -67,8 +67,7 @@ def worse_lines(rows: Sequence[Headline], settled: Mapping[str, str]) -> list[st
 
 def compare_table(rows: Sequence[Comparison], title: str) -> Table:
     """Noisy measurements and published counts side by side; with the class of the true count if
-    rows have several.
-    """
+    rows have several."""
     by_size = len({r.bin for r in rows}) > 1
     table = Table(title=title, title_justify="left")
     for name in ("level", "query", *(["true count"] if by_size else [])):
@@ -190,8 +189,7 @@ def class_of(draw: PlannedMeasurement, plan: Plan) -> dict[str, str]:
 
 def bypassed(plan: Plan) -> list[str]:
     """What units with only children below them are measured with, in words; nothing where all of a
-    level are alike.
-    """
+    level are alike."""
     first = {d.place: d for d in reversed(plan.measurements) if d.place not in plan.paths[0]}
     if not first:
         return []
@@ -348,8 +346,7 @@ def options_table(
     title: str, options: Sequence[Mapping[str, Any]], currency: str, private: Private
 ) -> Group:
     """Plans side by side: a column of margins for each plan and coverage, and below what each plan
-    costs.
-    """
+    costs."""
     table = Table(title=title, title_justify="left")
     table.add_column("level", no_wrap=True)
     table.add_column("query", no_wrap=True)

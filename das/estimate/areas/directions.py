@@ -101,8 +101,7 @@ class Directions:
 
     def apply(self, operator: Array, x: Array) -> Array:
         """``operator @ x``: ``(..., used, d, d) x (..., d, directions) -> (..., d,
-        directions)``.
-        """
+        directions)``."""
         shape = np.broadcast_shapes(operator.shape[:-3], x.shape[:-2])
         out = np.empty((*shape, *x.shape[-2:]))
         for m in range(len(self.used)):
@@ -112,8 +111,7 @@ class Directions:
 
     def weigh(self, operator: Array, g: Array) -> Array:
         """``operator @ g`` of each product: ``(..., used, d, d) x (..., products, d) -> (...,
-        products, d)``.
-        """
+        products, d)``."""
         shape = np.broadcast_shapes(operator.shape[:-3], g.shape[:-2])
         out = np.empty((*shape, *g.shape[-2:]))
         contrast = self.contrast[self.at]
@@ -129,8 +127,7 @@ class Directions:
 
     def dot(self, g: Array, x: Array) -> Array:
         """Sums over each column of g'x: ``(..., products, d) x (..., d, directions) -> (...,
-        columns)``.
-        """
+        columns)``."""
         return self.add_up(np.einsum("...pi,...ip->...p", g, x[..., self.at]))
 
 

@@ -115,8 +115,7 @@ def estimates(
     are exact, the query whose answers these are.
 
     Raises:
-        InputError: axes with too many levels to be decomposed.
-    """
+        InputError: axes with too many levels to be decomposed."""
     subtrees = _subtrees(source, spine, bounds, schema, columns, exact or {})
     to, cut = subtrees.directions, pieces(subtrees.tiers.parents, area, unit)
     root, parts = _root(subtrees, cut)
@@ -158,8 +157,7 @@ def _subtrees(
 @dataclass(frozen=True, eq=False)
 class _OfPieces:
     """What is known of the pieces of a tier: ``slope`` g ``(pieces, products, d)``; ``rest`` v,
-    ``mean`` m ``(pieces, columns)``.
-    """
+    ``mean`` m ``(pieces, columns)``."""
 
     slope: Array
     rest: Array
@@ -338,8 +336,7 @@ def variances(
     unit, ``(units,)``, 0 where it is not measured. ``cut``: what the areas have of each tier.
 
     Raises:
-        InputError: a unit with siblings of which nothing is measured.
-    """
+        InputError: a unit with siblings of which nothing is measured."""
     last = len(tiers) - 1
     units, pieces = np.full(tiers.units(last), np.inf), np.zeros(len(cut[last]))
     way = _OneCount(tiers, precision, cut, full_information)

@@ -86,8 +86,7 @@ class SubtreeMoments:
 @dataclass(frozen=True, eq=False)
 class Below:
     """What the children of the units of a tier say: S ``(units, used, d, d)``, s ``(units, d,
-    directions)``, and ``chains`` of children, which are left out of both.
-    """
+    directions)``, and ``chains`` of children, which are left out of both."""
 
     covariance: Array
     mean: Array
@@ -115,8 +114,7 @@ class AreaAlgebra:
 
     def lowest(self) -> tuple[Lowest, Below]:
         """The lowest units, batch by batch, and what they say of those above (nothing, of a tree of
-        one level).
-        """
+        one level)."""
         to, parent = self.directions, self.tiers.parents[-1]
         shape = (len(to.used), to.contrasts.d, to.contrasts.d)
         n = len(self.tiers.parents[-2]) if len(self.tiers) > 1 else 1
@@ -144,8 +142,7 @@ class AreaAlgebra:
 
     def _some_of_lowest(self, ends: tuple[int, int]) -> tuple[int, tuple[Lowest, Array]]:
         """Of a slice of the lowest units its start, what they say, and their means ``(units, d,
-        directions)``.
-        """
+        directions)``."""
         (start, stop), to, level = ends, self.directions, self.spine.levels[-1]
         weight, rhs, whole = self._own(level, start, stop)
         allowed = inhabited(to.contrasts, self.bounds[level].rows(start, stop))
@@ -170,8 +167,7 @@ class AreaAlgebra:
         self, level: str, weight: Array, allowed: Mask, whole: Mask, needed: Mask
     ) -> tuple[Array, Ints]:
         """The distinct covariances of some lowest units, and which each has; 0 for those that are
-        not ``needed``.
-        """
+        not ``needed``."""
         pattern = np.concatenate([allowed, weight], axis=1)
         _, first, kind = np.unique(pattern, axis=0, return_index=True, return_inverse=True)
         kind = kind.ravel()
@@ -280,8 +276,7 @@ class AreaAlgebra:
 
     def condition(self, tier: int, told: Below) -> SubtreeMoments:
         """What the units of a tier say: from S, s and the chains below them, and their own
-        measurements.
-        """
+        measurements."""
         to, level, n = self.directions, self.tiers.level[tier], len(told.mean)
         if level:
             weight, rhs, whole = self._own(level, 0, n)
@@ -318,8 +313,7 @@ class AreaAlgebra:
 
 def pseudo_inverse(covariance: Array) -> Array:
     """A symmetric generalised inverse of covariances ``(..., d, d)``: from the pseudo-inverse of
-    their correlations.
-    """
+    their correlations."""
     scale = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
     one = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
     value, vector = np.linalg.eigh(covariance * one[..., :, None] * one[..., None, :])
@@ -332,8 +326,7 @@ def pseudo_inverse(covariance: Array) -> Array:
 
 def _add(out: Array, home: Ints, kind: Ints, each: Array) -> None:
     """Add to each home what the units of it have, ``each`` by kind: of ten thousand units a dozen
-    kinds.
-    """
+    kinds."""
     pair, count = np.unique(home * max(len(each), 1) + kind, return_counts=True)
     np.add.at(out, pair // len(each), count[:, None, None, None] * each[pair % len(each)])
 

@@ -78,8 +78,7 @@ def _files(root: Path, level: str | None, kind: str) -> Iterator[Path]:
 
 def summary(path: Path | str) -> list[dict[str, str | float]]:
     """One row for each level and query: units, answers, variance (its range), smallest and largest
-    value.
-    """
+    value."""
     out: list[dict[str, str | float]] = []
     for level, folder in _levels(_root(Path(path)), None):
         found: dict[str, list[pd.DataFrame]] = {}

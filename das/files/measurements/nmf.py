@@ -101,8 +101,7 @@ def write_constraints(
     private: Private = True,
 ) -> None:
     """Add the constraint rows of the levels they stand at, of the units of a subtree. ``private``:
-    the run is.
-    """
+    the run is."""
     parts = {}
     for level in dict.fromkeys(c.level for c in constraints):
         partition, geocodes = folders(spine, level), geocodes_of(spine, level)
@@ -242,8 +241,7 @@ def _part(tables: Sequence[pa.Table], private: Private) -> bytes:
 
 def _rows_of_a_group(table: pa.Table) -> int:
     """All rows, a half or a quarter of them: what makes the values of the first group a byte
-    each.
-    """
+    each."""
     rows = max(1, table.num_rows)
     values = csv_text.array(table["value"].combine_chunks().flatten())
     width = len(values) // rows
@@ -434,8 +432,7 @@ def known_units(
 
 def odd_columns(path: Path, schema: Schema) -> Iterator[tuple[str, str]]:
     """Each query with a row that does not say what was asked, and the column that says otherwise
-    than :func:`das.files.measurements.nmf.describe`.
-    """
+    than :func:`das.files.measurements.nmf.describe`."""
     for group, name in enumerate(names_of(metadata(path), path)):
         query = schema.query(name.removesuffix("_dpq"))
         geocodes = _columns(path, ["geocode"], group)["geocode"].combine_chunks()

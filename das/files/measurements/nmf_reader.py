@@ -200,8 +200,7 @@ class NmfReader:
 
     def part(self, level: str, start: int, stop: int) -> NmfPart:
         """The files that hold units ``start:stop``, and the codes of these units and of those
-        between them.
-        """
+        between them."""
         held = self._level(level)
         files = held.of_units(start, stop)
         first = min([start, *(f.first for f in files)])

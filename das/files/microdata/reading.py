@@ -1,6 +1,5 @@
 """Reading microdata files back: as a histogram, by the values of their columns, or as a data
-frame.
-"""
+frame."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def read(
     Raises:
         InputError: a missing or damaged part, other columns than the layout's, a code that it does
             not have, columns of one record that contradict each other, a block that is not among
-            ``codes``, or another number of records than was written.
-    """
+            ``codes``, or another number of records than was written."""
     form, schema = universe.microdata, universe.schema
 
     def cells(batch: pa.RecordBatch, where: str) -> NDArray[np.int64]:

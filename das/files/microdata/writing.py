@@ -113,8 +113,7 @@ def write(
 
     Raises:
         InputError: codes that do not fit the histogram, or that do not tell two blocks apart; more
-            records than nine digits can number; a folder with other files in it.
-    """
+            records than nine digits can number; a folder with other files in it."""
     schema = universe.schema
     if len(codes) != h.units or h.cells != schema.cells:
         raise InputError(
@@ -141,8 +140,7 @@ def write_form(
     batch: int = BATCH,
 ) -> list[Path]:
     """Write records that are not a universe of their own; ``form`` says what each cell of ``h`` is.
-    Raises as :func:`write`.
-    """
+    Raises as :func:`write`."""
     plan = layout(form, codes, build)
     _check_serial(records := int(h.count.sum()), plan, directory)
     tables = _tables(h, plan, _Places(plan, codes), batch)
@@ -173,8 +171,7 @@ def write_part(
     private: Private = True,
 ) -> None:
     """Like :func:`write`, for one subtree. :func:`publish_parts` collects the files of all
-    subtrees. Raises as :func:`write`.
-    """
+    subtrees. Raises as :func:`write`."""
     plan = layout(universe.microdata, codes, build)
     if structures is not None and universe.microdata.facilities:
         h = _with_facilities(h, structures)

@@ -53,8 +53,7 @@ def read(path: Path, spine: Spine) -> Areas:
 
     Raises:
         InputError: no such file, another header, lines that name no area or no unit, or a unit that
-            stands under one area twice: with the first such line, and how many there are.
-    """
+            stands under one area twice: with the first such line, and how many there are."""
     given, level = _list(path), spine.levels[-1]
     blank = np.flatnonzero(given.area == b"")
     if given.every and len(blank):

@@ -88,8 +88,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) 
     InputError : another schema; a file that is missing, damaged, of another format or given twice;
         and, with the line, a record of the wrong length, a field that is no number or outside its
         codes, a person outside its household, a household whose NUMPREC is not the number of its
-        persons, a vacant unit with persons or a group-quarters type, an occupied one without.
-    """
+        persons, a vacant unit with persons or a group-quarters type, an occupied one without."""
     if schema != E2E_1940:
         raise InputError(
             f"the 1940 extract is read into schema {E2E_1940.name!r}, not {schema.name!r}",
@@ -270,8 +269,7 @@ def _count(lines: _Lines, persons: _Tally, homes: _Tally, districts: _Tally) -> 
 
 def _records(lines: _Lines) -> tuple[Ints, Ints, Ints]:
     """The lines with H records, those with P records, and the number of the household of each
-    person.
-    """
+    person."""
     everything = np.arange(len(lines.start))
     lines.check(lines.length > 0, everything, "an empty line", NOT_THE_FORMAT)
     kind = lines.text[lines.start]
@@ -309,8 +307,7 @@ def _records(lines: _Lines) -> tuple[Ints, Ints, Ints]:
 
 def _homes(lines: _Lines, h: Ints, present: Ints) -> tuple[Ints, Ints]:
     """The enumeration district of each household (10 digits) and its hhgq level; ``present``:
-    persons that follow.
-    """
+    persons that follow."""
     said = lines.number(h, "NUMPREC")
     lines.check(said == present, h, "NUMPREC is not the number of person records that follow")
     gq, kind = lines.number(h, "GQ"), lines.number(h, "GQTYPE")

@@ -99,8 +99,7 @@ def read_header(
     member: Member, fileid: str, stusab: str, lines: int = 1 << 14
 ) -> pl94_common.Header:
     """The fixed-width header of P.L. 94-171 (``PLST``) or Summary File 1 (``SF1ST``), some lines at
-    a time.
-    """
+    a time."""
     levels, named = (
         np.array([*pl94_common.LEVELS, pl94_common.SF1_BLOCKS]),
         np.array(list(pl94_common.NAMED)),

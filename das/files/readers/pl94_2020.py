@@ -19,8 +19,7 @@ What differs from 2010:
 * Blocks must add up to block groups and tracts in every file, and to counties and the state in a
   whole one. A file is taken as whole when its record numbers run 1, 2, 3, ... without a gap. A
   selection of records, as distributed for trials, has gaps, and its county and state rows count
-  people who are not in it.
-"""
+  people who are not in it."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ from das.model.names import Names
 
 class HeaderLevel(NamedTuple):
     """A level of the geography: its field, the header fields that its code is made of, the code's
-    width.
-    """
+    width."""
 
     field: str
     parts: tuple[str, ...]
@@ -120,8 +119,7 @@ def names_of(
 @dataclass(frozen=True, eq=False)
 class HeaderPlaces:
     """Per level present: ``rows`` of the header's arrays in the order of their codes, and the
-    ``codes``.
-    """
+    ``codes``."""
 
     rows: Mapping[str, NDArray[np.intp]]
     codes: Mapping[str, NDArray[np.str_]]
@@ -137,8 +135,7 @@ def places(header: Header, block_level: str = "750") -> HeaderPlaces:
     """Codes of all levels, checked: digits, one state, no duplicates, every block within the rows
     above.
 
-    ``block_level`` is the summary level that lists blocks (``101`` in Summary File 1).
-    """
+    ``block_level`` is the summary level that lists blocks (``101`` in Summary File 1)."""
     rows, codes = {}, {}
     for level, (field, parts, _) in LEVELS.items():
         at = np.flatnonzero(header.sumlev == (block_level if level == "750" else level))
@@ -210,8 +207,7 @@ def check_levels(
     where: str,
 ) -> None:
     """Raises unless the blocks add up to the rows of each of ``levels`` that is present, on every
-    cell.
-    """
+    cell."""
     for level in (lv for lv in levels if lv in places.rows):
         _, first = places.above(level)
         for cell, name in enumerate(names):
@@ -254,8 +250,7 @@ WIDTHS = {
 
 def _races(first: int) -> tuple[list[int], list[Identity]]:
     """Positions of the 63 combinations, and the sub-totals, of a table whose "one race" stands at
-    ``first``.
-    """
+    ``first``."""
     leaves = list(range(first + 1, first + 7))
     sums: list[Identity] = [(first, leaves.copy())]
     two_or_more, at, heads = first + 7, first + 8, []
@@ -341,8 +336,7 @@ def segments(
     progress: Progress,
 ) -> NDArray[np.int32]:
     """The cells of all segments, by number, one below the other: ``(cells, rows of the
-    header)``.
-    """
+    header)``."""
     out = np.empty((sum(map(len, columns.values())), len(header.line)), dtype=np.int32)
     at = 0
     for number, names in columns.items():
@@ -413,8 +407,7 @@ def segment(
 
 def check_id(member: Member, start: int, name: str, column: pa.Array, expected: str) -> None:
     """Raises at the first record, of those from line ``start`` on, whose identifier is not
-    ``expected``.
-    """
+    ``expected``."""
     same = pa.compute.equal(pa.compute.utf8_trim_whitespace(column), texts.repeated(expected, 1)[0])
     if not pa.compute.all(same).as_py():
         bad = pa.compute.index(same, False).as_py()

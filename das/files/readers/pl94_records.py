@@ -5,8 +5,7 @@ P2 and P4 do so for the people who are not Hispanic. With :math:`p^k_r` the coun
 :math:`r` in table :math:`k`, the four histograms over races are
 
 .. math:: h_{18+,N} = p^4, \quad h_{18+,H} = p^3 - p^4, \quad h_{<18,N} = p^2 - p^4, \quad
-          h_{<18,H} = (p^1 - p^2) - (p^3 - p^4).
-"""
+          h_{<18,H} = (p^1 - p^2) - (p^3 - p^4)."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ RAW = {"Place": "PLACE", "AIAN": "AIANHH"} | {f: f for f in DISTRICTS}
 
 def geography(header: Header, places: HeaderPlaces) -> dict[str, Codes]:
     """The geographic fields of the blocks. Places, American Indian areas and districts are raw
-    codes, all 9 for none.
-    """
+    codes, all 9 for none."""
     at = places.rows["750"]
     code = characters(encoded(places.codes["750"]))
     fields = {level.field: of_characters(code[:, : level.width]) for level in LEVELS.values()}
@@ -71,8 +69,7 @@ HALF = PL94.cells // 8  #: cells of one type of dwelling: voting age x Hispanic 
 
 class Counts(NamedTuple):
     """``number`` persons of ``cell`` live in ``block``; cells of one type of dwelling, or of
-    ``PL94``.
-    """
+    ``PL94``."""
 
     block: NDArray[np.int64]
     cell: NDArray[np.int64]
@@ -83,8 +80,7 @@ def persons(
     values: NDArray[np.int32], places: HeaderPlaces, where: str, chunk: int = 1 << 14
 ) -> Counts:
     """Persons by block and (voting age, Hispanic, race), ``HALF`` = 252 cells, those > 0 in order
-    of block.
-    """
+    of block."""
     rows, out = places.rows["750"], []
     for start in range(0, len(rows), chunk):
         at = rows[start : start + chunk]
@@ -117,8 +113,7 @@ class StateExtract(NamedTuple):
 
 def structures(blocks: int, people: Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
     """``(blocks, 8)``: housing units, and 1 for each type of group quarters that somebody lives
-    in.
-    """
+    in."""
     out = np.zeros((blocks, 8), dtype=np.int64)
     out[people.block, people.cell // HALF] = 1
     out[:, 0] = housing
@@ -127,8 +122,7 @@ def structures(blocks: int, people: Counts, housing: NDArray[np.int64]) -> NDArr
 
 def cell_map(schema: Schema) -> NDArray[np.int64]:
     """For each cell of ``PL94`` the cell of ``schema``, whose attributes are some of those of
-    ``PL94``.
-    """
+    ``PL94``."""
     known = {a.name: a for a in PL94.attributes}
     for a in schema.attributes:
         if a.name not in known or len(a.levels) != len(known[a.name].levels):
@@ -308,8 +302,7 @@ def apportion(
     ``group`` is sorted, ``weight`` positive; an entry never gets more than its weight.
 
     >>> apportion(np.array([0, 0, 0, 4]), np.array([5, 3, 2, 7]), np.array([4, 0, 0, 0, 9]))
-    array([2, 1, 1, 7])
-    """
+    array([2, 1, 1, 7])"""
     total = np.zeros(len(seats), dtype=np.int64)
     np.add.at(total, group, weight)
     seats = np.minimum(seats, total)

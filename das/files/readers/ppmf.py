@@ -24,8 +24,7 @@ from das.model.schema import Schema
 
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
     """Read all persons' files among ``paths``. ``schema`` has attributes among those of
-    ``PL94``.
-    """
+    ``PL94``."""
     cells = pl94_records.cell_map(schema)
     files = [member for path in paths for member in ppmf_persons.tables(path)]
     found = ppmf_persons.count(files, progress=progress)

@@ -94,15 +94,13 @@ class BlockCounts(NamedTuple):
 
 def tables(path: Path) -> list[Member]:
     """The files of ``path`` that can contain persons, in order: files of text, and a file that is
-    named itself.
-    """
+    named itself."""
     return [m for m in members(path) if _is_table(m, path)]
 
 
 def count(files: Sequence[Member], *, progress: Progress = SILENT) -> BlockCounts:
     """The persons of all ``files`` together. Raises :class:`InputError` where there is none, or a
-    line is none of such a file.
-    """
+    line is none of such a file."""
     if not files:
         raise InputError(
             "no input files",
@@ -127,8 +125,7 @@ def count(files: Sequence[Member], *, progress: Progress = SILENT) -> BlockCount
 class KeyCounts:
     """Counts of int64 keys that come in batches; memory grows with the number of distinct keys.
 
-    Batches wait until they hold as many keys as are merged already, and ``limit`` at least.
-    """
+    Batches wait until they hold as many keys as are merged already, and ``limit`` at least."""
 
     def __init__(self, limit: int = 1 << 23) -> None:
         self._limit = limit
@@ -199,8 +196,7 @@ class PpmfHeader(NamedTuple):
 
     def columns(self) -> dict[str, str]:
         """The column of each quantity. Raises :class:`InputError` where one is missing, or two have
-        one name.
-        """
+        one name."""
         where = f"{self.member.name}, line {self.line}"
         if len(set(self.names)) != len(self.names):
             raise InputError("two columns have the same name", where=where)
@@ -221,8 +217,7 @@ class PpmfHeader(NamedTuple):
 
 def _keys(member: Member) -> Iterator[NDArray[np.int64]]:
     """Batches of keys: block (15 digits: the block group is the block's first) x cell of
-    ``PL94``.
-    """
+    ``PL94``."""
     head = header(member)
     column, line = head.columns(), head.line
     wanted = {*column.values(), *(["RTYPE"] if "RTYPE" in head.names else [])}
@@ -315,8 +310,7 @@ def replicate_files(folder: Path, most: int | None = None) -> tuple[tuple[Member
 
     Raises:
         InputError: no such folder; names that are not alike; a number that is missing, or there
-            twice; another file; fewer replicates than ``most``.
-    """
+            twice; another file; fewer replicates than ``most``."""
     if not folder.is_dir():
         raise InputError("no such folder", where=folder, remedy=_EXPECTED)
     alike: dict[tuple[str, ...], dict[str, list[Member]]] = {}
@@ -377,8 +371,7 @@ def _in_order(folder: Path, series: Series) -> tuple[tuple[Member, ...], ...]:
 
 def _is_of_persons(member: Member) -> bool:
     """Whether a file contains persons, not housing units. Raises :class:`InputError` if it is
-    neither.
-    """
+    neither."""
     head = header(member)
     return not head.of_units and bool(head.columns())
 
@@ -394,8 +387,7 @@ def _stem(name: str) -> str:
 def _spans(numbers: Sequence[int]) -> str:
     """
     >>> _spans([0, 1, 2, 5])
-    '0 to 2, 5'
-    """
+    '0 to 2, 5'"""
     spans: list[list[int]] = []
     for n in numbers:
         if spans and spans[-1][1] == n - 1:

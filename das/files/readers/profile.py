@@ -1,6 +1,5 @@
 """A table as it is, for a first configuration: every column as text, in the encoding that it reads
-in.
-"""
+in."""
 
 from __future__ import annotations
 

@@ -68,8 +68,7 @@ def rows(
 
 def place(member: Member, row: int) -> str:
     """Where a row is, counted from 0: by rows in Parquet, by lines in texts, whose first line has
-    the names of columns.
-    """
+    the names of columns."""
     return (
         f"{member.name}, row {row + 1}" if _is_parquet(member) else f"{member.name}, line {row + 2}"
     )
@@ -291,8 +290,7 @@ def _levels(
     column: pa.Array, attribute: Attribute, meaning: Columns, here: _Absent
 ) -> NDArray[np.int64]:
     """The level number of each value; 0 for now where it is missing and no level is said for
-    that.
-    """
+    that."""
     encoded = column.dictionary_encode()
     values = encoded.dictionary.to_pylist()
     if attribute.name not in meaning.codes and any(values):
@@ -320,8 +318,7 @@ def _levels(
 
 def _check(good: pa.Array, what: str, here: _Absent, remedy: str) -> None:
     """Raises at the first row that is not good. The message has its line, but not its value: a log
-    is no place for records.
-    """
+    is no place for records."""
     if not pc.all(good, min_count=0).as_py():
         bad = pc.index(good, False).as_py()
         raise InputError(what, where=here.where(bad), remedy=remedy)
@@ -369,8 +366,7 @@ class CodedTexts(NoRepr):
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedRows(NoRepr):
     """``cell`` of ``schema`` and ``count``, ``(rows,)``; ``household`` of tables that are
-    linked.
-    """
+    linked."""
 
     member: Member
     schema: Schema
@@ -405,8 +401,7 @@ def coded_rows(
     member: Member, schema: Schema, encoding: str, progress: Progress, *, linked: bool = False
 ) -> CodedRows:
     """All rows of a table with columns of fixed names; one that is ``linked`` has a column of
-    households.
-    """
+    households."""
     columns: dict[str, Any] = {
         "geography": {BLOCK: BLOCK},
         "areas": {HOUSEHOLD: HOUSEHOLD} if linked else {},

@@ -37,8 +37,7 @@ AGAIN = "fetch the file again, and compare its size with the publisher's"
 @dataclass(frozen=True)
 class Member:
     """One stream of bytes: the file ``path``, or the entry ``inner`` of the zip archive
-    ``path``.
-    """
+    ``path``."""
 
     path: Path
     inner: str | None = None
@@ -55,8 +54,7 @@ class Member:
     @contextmanager
     def open(self) -> Iterator[Stream]:
         """The decompressed bytes; damage that shows while the body reads becomes an
-        :class:`InputError`.
-        """
+        :class:`InputError`."""
         try:
             with self._raw() as stream:
                 yield stream
@@ -154,8 +152,7 @@ def by_state(
 
 def apart(groups: Mapping[str, Mapping[str, Member]]) -> list[list[Path]]:
     """The files of each state, in the order of the states; all together where two are in one
-    archive.
-    """
+    archive."""
     of_state = [list(dict.fromkeys(m.path for m in parts.values())) for parts in groups.values()]
     every = [path for paths in of_state for path in paths]
     return of_state if len(set(every)) == len(every) else [list(dict.fromkeys(every))]
@@ -276,8 +273,7 @@ _SAY = (
 
 def refuse_encoding(member: Member, encoding: str) -> None:
     """Raises :class:`InputError` for a text that begins as UTF-16 does, where another encoding is
-    said.
-    """
+    said."""
     with member.open() as stream:
         begin = stream.read(2)
     if begin in (b"\xff\xfe", b"\xfe\xff") and not encoding.lower().replace("_", "-").startswith(
@@ -328,8 +324,7 @@ class Plain(csv.excel):
 
 def fixed_width(column: pa.Array, width: int, where: str) -> NDArray[np.str_]:
     """An ASCII string column as NumPy strings of ``width`` characters, shorter ones padded with
-    blanks.
-    """
+    blanks."""
     size = pa.compute.max(pa.compute.binary_length(column)).as_py() or 0
     if size > width:
         raise InputError(f"a code of {size} characters, where {width} are expected", where=where)
@@ -343,8 +338,7 @@ def fixed_width(column: pa.Array, width: int, where: str) -> NDArray[np.str_]:
 
 def letters(code_points: NDArray[np.unsignedinteger]) -> NDArray[np.str_]:
     """Rows of code points (or latin-1 bytes), ``(n, width)``, as strings ``(n,)``, without an
-    object for each.
-    """
+    object for each."""
     return np.ascontiguousarray(code_points.astype(np.uint32, copy=False)).view(
         f"U{code_points.shape[1]}"
     )[:, 0]
@@ -369,8 +363,7 @@ def are_digits(codes: NDArray[np.str_]) -> NDArray[np.bool_]:
 
 def as_integers(codes: NDArray[np.str_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Values of right-justified decimal fields padded with blanks or zeros, and which of them are
-    sound.
-    """
+    sound."""
     p = points(codes).astype(np.int64)
     digit = (p >= ord("0")) & (p <= ord("9"))
     sound = (

@@ -116,8 +116,7 @@ def read_beside(
     """The records of another universe, joined to the places of the persons by the code of the last
     level of their geography. Other levels that are listed must agree with it.
 
-    Raises :class:`InputError` for a place that the persons' input does not list.
-    """
+    Raises :class:`InputError` for a place that the persons' input does not list."""
     meaning = Columns.from_options(columns, schema, where)
     if meaning.housing_units or meaning.areas or meaning.names:
         raise SpecError(
@@ -282,8 +281,7 @@ def _names(table: pa.Table, meaning: Columns) -> dict[str, Names]:
 
 def _check_parents(places: pa.Table, meaning: Columns, lowest: str) -> None:
     """Raises unless a code of the lowest level stands with one code of each level above, and in one
-    area of a kind.
-    """
+    area of a kind."""
     code = places.column(lowest)
     if len(places) == len(pc.unique(code)):
         return
@@ -315,8 +313,7 @@ def _structures(
     records: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
     """Housing units as rows give them, each with its place, and 1 facility of each type that
-    somebody lives in.
-    """
+    somebody lives in."""
     assert schema.dwelling is not None
     (at, given), (block, cell, _) = units, records
     out = np.zeros((len(codes), len(schema.attribute(schema.dwelling).levels)), dtype=np.int64)

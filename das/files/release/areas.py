@@ -115,8 +115,7 @@ def _read(
 @dataclass
 class _Kind:
     """What was read of a kind, in pieces: of each the areas' codes and names, which of these a row
-    has, and its unit.
-    """
+    has, and its unit."""
 
     codes: list[Codes] = field(default_factory=list)
     names: list[NDArray[np.str_]] = field(default_factory=list)

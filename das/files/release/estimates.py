@@ -155,8 +155,7 @@ class EstimateReader:
 @dataclass(frozen=True, eq=False)
 class _Part:
     """One file: the row group of each query, and which unit of the level each of its rows is of,
-    ``(rows,)``.
-    """
+    ``(rows,)``."""
 
     path: Path
     groups: Mapping[str, int]

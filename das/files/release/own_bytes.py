@@ -1,6 +1,5 @@
 """A release is files and folders: everything in it has bytes of its own, which a digest can be
-of.
-"""
+of."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ def require_plain(release: Path) -> None:
     is opened, and opens nothing itself.
 
     Raises:
-        ReleaseError: the first name that is something else.
-    """
+        ReleaseError: the first name that is something else."""
     if not release.is_dir():
         raise ReleaseError(
             "there is no such folder",
@@ -57,8 +55,7 @@ def refuse_pipes(release: Path) -> None:
     may be all of a disk.
 
     Raises:
-        ReleaseError: the first name that is something else.
-    """
+        ReleaseError: the first name that is something else."""
     refuse_special(release)
     if not release.is_dir() or not os.access(release, os.R_OK | os.X_OK):
         return  # the code that reads it says so
@@ -85,8 +82,7 @@ def refuse_special(path: Path) -> None:
 
 def _kind(path: Path) -> int:
     """What a reader would open: of a link what it leads to. What is not there, or not to be
-    reached, makes nobody wait.
-    """
+    reached, makes nobody wait."""
     try:
         return stat.S_IFMT(path.stat().st_mode)
     except (OSError, ValueError):  # a name with a null byte
@@ -114,8 +110,7 @@ def _unreadable(error: OSError) -> NoReturn:
 
 def listed(out: Path, says: Mapping[str, str]) -> list[ListedFile]:
     """The files and folders under ``out`` that begin with a name of ``says``, each with its size
-    and the text of that name.
-    """
+    and the text of that name."""
     return [
         ListedFile(path.name + "/" * path.is_dir(), _size(path), text)
         for name, text in says.items()

@@ -45,8 +45,7 @@ class PlaceColumns:
     @staticmethod
     def of_areas(areas: Areas, noise: NDArray[np.float64] | None = None) -> PlaceColumns:
         """``noise`` is the variance of each area's first column as it was measured, where that is
-        known.
-        """
+        known."""
         known = {GEOID: areas.geoids, NAME: encoded(areas.called)}
         beside: dict[str, NDArray[Any]] = {c: there for c, there in known.items() if there.any()}
         measured = {} if noise is None else {NOISE_SE: _error(noise)}
@@ -54,8 +53,7 @@ class PlaceColumns:
 
     def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> PlaceColumns:
         """The places with the standard errors of ``columns`` after the counts; ``noise`` are their
-        variances, ``(rows, columns)``.
-        """
+        variances, ``(rows, columns)``."""
         return replace(
             self,
             after={f"{c} {NOISE_SE}": _error(v) for c, v in zip(columns, noise.T, strict=True)},
@@ -85,8 +83,7 @@ class PlaceColumns:
         self, parts: Iterator[pa.Table], wanted: NDArray[np.bool_]
     ) -> Iterator[pa.Table]:
         """The wanted rows of ``parts``, consecutive in the order of the codes, with the columns
-        that identify them.
-        """
+        that identify them."""
         start = 0
         for part in parts:
             here = slice(start, start + part.num_rows)
@@ -180,8 +177,7 @@ def named_places(
 
     Raises:
         UserError: a name matches no place, or several of one kind or by a part of their names (the
-            message lists them); or the places are of several levels.
-    """
+            message lists them); or the places are of several levels."""
     found = [_meant(name, places, prefixes, note) for name in names]
     if len({p.level for p in found}) > 1:
         raise UserError(

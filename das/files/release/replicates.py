@@ -51,8 +51,7 @@ _REMEDY = "take the folder away, and make the replicates again"
 
 def path_of(folder: Path, records: str, number: int) -> Path:
     """The file of a replicate, in a folder of intervals; ``records`` is the folder of a
-    universe.
-    """
+    universe."""
     return folder / NAME / records / f"replicate={number:03d}" / "part-00000.parquet"
 
 
@@ -79,8 +78,7 @@ def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: Pr
 
 def check(folder: Path) -> None:
     """Check that a folder of intervals has exactly the files of its manifest, with their digests.
-    Raises :class:`ReleaseError`.
-    """
+    Raises :class:`ReleaseError`."""
     manifest = run_directory.read_json(folder / MANIFEST)
     said, number = manifest.get("digests"), manifest.get("replicates")
     if isinstance(said, dict) and (
@@ -170,8 +168,7 @@ def read(path: Path, codes: Codes, schema: Schema, *, part: bool = False) -> His
     """As :func:`write` was given it; or ``part`` of it, the counts of units ``codes`` alone.
 
     Raises:
-        ReleaseError: a file that is not one, or of other units or another schema.
-    """
+        ReleaseError: a file that is not one, or of other units or another schema."""
     names = [a.name for a in schema.attributes]
     file = parquet.opened(path)
     with parquet.readable(path, _REMEDY):
@@ -286,8 +283,7 @@ def read_intervals(path: Path, table: Table, codes: Codes) -> tuple[NDArray[Any]
     is no row.
 
     Raises:
-        ReleaseError: the file is not one of intervals, or has other units or another table.
-    """
+        ReleaseError: the file is not one of intervals, or has other units or another table."""
     file = parquet.opened(path)
     with parquet.readable(path):
         found = file.read([GEOID, "variable", *ENDS, BASIS])

@@ -92,8 +92,7 @@ def write_cut(
 
 def row_groups(path: Path) -> RowGroups | None:
     """What the file says; nothing where it is not cut. Raises :class:`ReleaseError` where it is cut
-    otherwise.
-    """
+    otherwise."""
     meta = parquet.opened(path).metadata
     text = (meta.metadata or {}).get(KEY.encode())
     if text is None:
@@ -150,8 +149,7 @@ def slices(
 
 def runs_of(name: str, tables: Iterable[pa.Table]) -> Iterator[tuple[bytes, pa.Table]]:
     """The rows of tables, some at a time, all with the same text in the column ``name``: this, and
-    they.
-    """
+    they."""
     for rows in tables:
         start = 0
         for text, size in zip(*same(rows[name]), strict=True):
@@ -250,8 +248,7 @@ def read_upper_tree(path: Path) -> Spine:
 
 def read_subtree(path: Path, subtree: int) -> Spine:
     """A subtree, from 1, with what is above it: only its row groups and those of the upper tree are
-    read.
-    """
+    read."""
     if (said := row_groups(path)) is None:
         raise ValueError("the spine is not cut: it is all upper tree")
     upper = said.subtrees.subtree(_upper_tree(path, said), subtree)
@@ -312,8 +309,7 @@ def tree(path: Path, level_rows: Mapping[str, LevelRows], upper: Spine | None = 
 @dataclass
 class LevelRows:
     """What was read of a level, in pieces; of the parents the runs of the same, and how long each
-    is.
-    """
+    is."""
 
     level: str
     path: Path

@@ -28,16 +28,14 @@ from das.model.not_private import Private
 
 def read(release: Path) -> Document:
     """The statement of a release. Raises :class:`ReleaseError` where it is none, with the first
-    fault's place.
-    """
+    fault's place."""
     path = release / NAME
     return codec.document_from_json(run_directory.read_json(path), path)
 
 
 def read_ours(release: Path) -> OwnStatement:
     """The statement of a release whose noise das drew. Raises :class:`ReleaseError` for
-    measurements of another publisher.
-    """
+    measurements of another publisher."""
     said = read(release)
     if isinstance(said, Statement):
         return said
@@ -160,8 +158,7 @@ def signed(data: bytes, key: Path, namespace: str) -> bytes:
     ``ssh-agent`` the private one.
 
     Raises:
-        UserError: no such key, or one that ``ssh-keygen`` cannot use.
-    """
+        UserError: no such key, or one that ``ssh-keygen`` cannot use."""
     if not key.is_file():
         raise UserError(
             "there is no such key",
@@ -187,8 +184,7 @@ def refuse_signed(
     f" again afterwards",
 ) -> None:
     """Raises :class:`UserError` for a release that is signed: what changes it would break the
-    signature.
-    """
+    signature."""
     if (release / SIGNATURE).exists():
         raise UserError("this release is signed already", where=release / SIGNATURE, remedy=remedy)
 
@@ -199,8 +195,7 @@ def check(release: Path, signers: Path | None) -> ReleaseSignature:
 
     Raises:
         ReleaseError: the signature is not valid; or it is missing, and signers are named.
-        UserError: no such list.
-    """
+        UserError: no such list."""
     _refuse_lacking(signers)
     path = release / SIGNATURE
     if not path.is_file():
@@ -220,8 +215,7 @@ def signer(data: bytes, path: Path, namespace: str, what: str, signers: Path | N
 
     Raises:
         ReleaseError: it is no signature of that, or by nobody in the list.
-        UserError: no such list.
-    """
+        UserError: no such list."""
     _refuse_lacking(signers)
     whole = _WHOLE.get(what, what)
     of = ("-n", namespace, "-s", str(path))

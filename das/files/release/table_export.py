@@ -53,8 +53,7 @@ def choose(
     """The table ``name``, which must have a file for ``level``.
 
     Raises:
-        UserError: no such table: the message lists those of the release.
-    """
+        UserError: no such table: the message lists those of the release."""
     known = there(folder, tables, levels)
     if not known:
         raise ReleaseError(
@@ -71,8 +70,7 @@ def choose(
 
 def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) -> Iterator[pa.Table]:
     """GEOCODE and the columns of a table, batch by batch. ``seen`` gets the number of bytes read so
-    far.
-    """
+    far."""
     path = _path(folder, table.name, level)
     kinds = dict.fromkeys(table.columns, pa.int64()) | dict.fromkeys(
         (GEOCODE, GEOID, NAME), pa.string()
@@ -132,8 +130,7 @@ def write(
     private: Private = True,
 ) -> int:
     """All rows to ``out``; returns how many. No row at all is an error, before anything is
-    written.
-    """
+    written."""
     first = next((p for p in parts if p.num_rows), None)
     if first is None:
         raise UserError(
@@ -192,8 +189,7 @@ def _parquet(
     parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]
 ) -> int:
     """Each column's metadata has its field and label, the file's the table, its title and the
-    level.
-    """
+    level."""
     first = next(parts)
     about = {
         f: {"field": f, "label": x} for f, x in zip(table.columns, table.unique_labels, strict=True)
@@ -215,8 +211,7 @@ def _json(
     parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]
 ) -> int:
     """One object: the table with its columns, and one object for each unit under the names
-    ``heads``.
-    """
+    ``heads``."""
     columns = [
         {"field": f, "label": x} for f, x in zip(table.columns, table.unique_labels, strict=True)
     ]

@@ -60,8 +60,7 @@ def write(
     All tables are written under temporary names first: after a failure none of them has changed.
 
     Raises:
-        InputError: codes that do not fit the histogram, or that hold a comma or a quote.
-    """
+        InputError: codes that do not fit the histogram, or that hold a comma or a quote."""
     if len(codes) != h.units:
         raise InputError(
             f"{len(codes)} codes for {h.units} units", where=f"tables of level {level!r}"
@@ -107,8 +106,7 @@ def identifiers(spine: Spine, level: str) -> dict[str, Codes]:
 
 def quoting(columns: Iterable[pa.StringArray | pa.ChunkedArray]) -> Literal["needed", "none"]:
     """How texts are written in a CSV file: unchanged, or in quotes if one of them has a comma or a
-    quote.
-    """
+    quote."""
     return (
         "needed"
         if any(pc.any(pc.match_substring_regex(c, '[,"]')).as_py() for c in columns)
@@ -160,8 +158,7 @@ def read(path: Path) -> TableValues:
 
     Raises:
         InputError: no such file, no GEOCODE column, or something other than whole numbers in the
-            others.
-    """
+            others."""
     try:
         with path.open(encoding="utf-8") as file:
             header = file.readline().rstrip("\n").split(",")
@@ -289,7 +286,6 @@ def lines(folder: Path, level: str, wanted: Sequence[str]) -> dict[str, NDArray[
 def line_name(column: str) -> str | None:
     """
     >>> line_name("P0170003"), line_name("H9_008N"), line_name("NAME")
-    ('P17:3', 'H9:8', None)
-    """
+    ('P17:3', 'H9:8', None)"""
     found = _OURS.fullmatch(column) or _BUREAUS.fullmatch(column)
     return f"{found[1]}{int(found[2])}:{int(found[3])}" if found else None

@@ -54,8 +54,7 @@ INTERVALS = INTERVALS_LIST.partition("/")[0]
 @dataclass(frozen=True)
 class MeasuredPart:
     """What was measured of a stage for one subtree: ``files`` has the SHA-256 of each file, by its
-    path in the release.
-    """
+    path in the release."""
 
     universe: str
     level: str
@@ -77,8 +76,7 @@ class MeasuredPart:
 @dataclass
 class Attempt:
     """One time that a stage was drawn: of ``parts`` parts, by ``key`` if they can be drawn
-    again.
-    """
+    again."""
 
     universe: str
     level: str
@@ -97,8 +95,7 @@ class Attempt:
 @dataclass
 class Entries:
     """All that a ledger tells: the attempts at stages, in the order in which they began, and
-    whether it is closed.
-    """
+    whether it is closed."""
 
     attempts: list[Attempt] = field(default_factory=list)
     closed: bool = False
@@ -173,8 +170,7 @@ class LedgerFile:
 
     def begin(self, attempt: Attempt, entropy: str) -> None:
         """A stage begins, with all its draws. Returns when they are on disk. ``entropy`` is the
-        name of the source.
-        """
+        name of the source."""
         a = attempt
         said = {"universe": a.universe, "level": a.level, "parts": a.parts, "entropy": entropy}
         said |= ({} if a.key is None else {"key": a.key}) | ({"anew": True} if a.anew else {})
@@ -182,8 +178,7 @@ class LedgerFile:
 
     def draw(self, events: Sequence[Event]) -> None:
         """The rest of the draws of the stage that began last, where writing them down was
-        interrupted.
-        """
+        interrupted."""
         self._append([{"draw": to_json(e)} for e in events])
 
     def acknowledge(self, parts: Iterable[MeasuredPart], *, together: bool = False) -> None:
@@ -192,8 +187,7 @@ class LedgerFile:
         ``together`` all are on disk, or none.
 
         Raises:
-            PrivacyError: one was measured before with another result.
-        """
+            PrivacyError: one was measured before with another result."""
         told = [
             {
                 "universe": p.universe,
@@ -334,8 +328,7 @@ def from_json(value: dict[str, Any]) -> Event:
 
 def folder_digest(folder: Path, known: Mapping[str, str] | None = None) -> str:
     """SHA-256 over the names and contents of all files below a folder; those whose digest is
-    ``known``, by their paths from there, are not read.
-    """
+    ``known``, by their paths from there, are not read."""
     total = hashlib.sha256()
     for name in files_below(folder):
         total.update(name.encode() + b"\0")
@@ -367,8 +360,7 @@ def refuse_lost(release: Path) -> None:
 
 def measurements(release: Path) -> dict[str, str]:
     """The digest of every folder of measurements: two releases with the same are estimates of one
-    noise.
-    """
+    noise."""
     return {name: folder_digest(release / name) for name in _folders(release, _MEASURED)}
 
 

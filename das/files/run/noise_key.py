@@ -30,8 +30,7 @@ def read(path: Path) -> Confidential[bytes] | None:
 
     Raises:
         PrivacyError: it is there, and cannot be read: whether what follows is a second draw must
-            not depend on that.
-    """
+            not depend on that."""
     try:
         key = path.read_bytes()
     except FileNotFoundError:

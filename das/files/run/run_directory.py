@@ -50,8 +50,7 @@ class RunDirectory:
 
     def create(self, *, confidential: bool = True) -> None:
         """Make the folders. A folder with anything in it is refused: a run never replaces
-        another.
-        """
+        another."""
         self.refuse_if_taken()
         try:
             self.release.mkdir(parents=True)
@@ -75,8 +74,7 @@ class RunDirectory:
 
     def can_go_on(self) -> bool:
         """Whether a run was begun here that need not begin again: what is to be measured is written
-        down, whole.
-        """
+        down, whole."""
         return self.inputs.exists()
 
     @contextmanager
@@ -337,8 +335,7 @@ def write_outside(path: Path, data: bytes, *, confidential: bool) -> None:
 
 def release_of(path: Path) -> Path:
     """The folder ``release/`` of a run, or the release itself. Raises :class:`ReleaseError` where
-    reading it would never end.
-    """
+    reading it would never end."""
     release = path / "release" if (path / "release").is_dir() else path
     refuse_pipes(release)
     return release
@@ -393,8 +390,7 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 def tree_digests(folder: Path) -> dict[str, str]:
     """SHA-256 of every file in a folder and below, by its path, except for a manifest that lists
-    them.
-    """
+    them."""
     names = (name for name in files_below(folder) if name != "manifest.json")
     return {name: file_digest(folder / name) for name in names}
 

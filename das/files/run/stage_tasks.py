@@ -27,8 +27,7 @@ POLL = 5.0
 
 class ArrayEngine:
     """With ``wait`` it waits until all tasks of a stage are answered; else it ends the run where
-    the first is to be done.
-    """
+    the first is to be done."""
 
     def __init__(self, wait: bool = False, poll: float = POLL) -> None:
         self.wait, self.poll = wait, poll
@@ -46,8 +45,7 @@ class ArrayEngine:
         can be done again.
 
         Raises:
-            HandedOver: tasks are to be done, and nobody waits for them.
-        """
+            HandedOver: tasks are to be done, and nobody waits for them."""
         del work
         left = list(tasks)
         while True:
@@ -81,8 +79,7 @@ def attempt(work: Work, task: Task) -> Answer:
     After its stage, its answer is the earlier one.
 
     Raises:
-        UserError: its run is over.
-    """
+        UserError: its run is over."""
     task_store, began = TaskStore(task.run), perf_counter()
     if task_store.is_over(task.stage) and (known := task_store.answer(task)) is not None:
         return known
@@ -114,8 +111,7 @@ def perform(
 
     Raises:
         DasError: what a task raised, or it was lost too often (:class:`das.engine.tasks.Engine`).
-        PrivacyError: two attempts at a task gave different answers.
-    """
+        PrivacyError: two attempts at a task gave different answers."""
     given = list(tasks)
     if not given:
         return {}

@@ -75,8 +75,7 @@ class SyncRecord:
 
     def claim(self, store: Store) -> None:
         """Nobody else's objects are there. Raises :class:`UserError` where there are some, before
-        anything is carried.
-        """
+        anything is carried."""
         if store.url in self.claimed:
             return
         if others := sorted(store.sizes()):
@@ -258,8 +257,7 @@ class StoreSync:
 
     def _refuse(self, store: Store, path: Path) -> None:
         """Raises :class:`PrivacyError` before a noise key is carried anywhere, or to the release's
-        store what is not of the release.
-        """
+        store what is not of the release."""
         real, root = path.resolve(), self._directory.root.resolve()
         if path.name == self._directory.noise_key.name:
             raise PrivacyError(
@@ -271,8 +269,7 @@ class StoreSync:
 
 def confidential_files(directory: RunDirectory) -> dict[str, Path]:
     """What a confidential store gets, by name: the folder, without its key and the work under way;
-    and the manifest.
-    """
+    and the manifest."""
     found = {
         f"{directory.confidential.name}/{name}": path
         for name, path in _files_of(directory.confidential).items()

@@ -98,13 +98,11 @@ def _hints(kind: type) -> tuple[Any, ...]:
 
 def write_errors(path: Path, rows: Sequence[ErrorRow], *, private: Private = True) -> Path:
     """Write all rows under a temporary name, then give the true one. Numbers keep all their
-    digits.
-    """
+    digits."""
     return rows_csv.write_rows(path, ErrorRow, rows, private=private)
 
 
 def read_errors(path: Path) -> list[ErrorRow]:
     """Read the rows back. Raises :class:`InputError` with the line where a file is not one of
-    errors.
-    """
+    errors."""
     return rows_csv.read_rows(path, ErrorRow, "errors")

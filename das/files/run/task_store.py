@@ -45,8 +45,7 @@ class AtWork:
 @dataclass(frozen=True)
 class Standing:
     """How far a stage is: tasks and what they weigh, done and in all. ``pace`` is of this attempt
-    at the run.
-    """
+    at the run."""
 
     stage: str
     done: int
@@ -80,8 +79,7 @@ class TaskStore:
 
         Raises:
             ReleaseError: it has one, of other subtrees.
-            ValueError: no tasks, or those of two stages, or two of one name.
-        """
+            ValueError: no tasks, or those of two stages, or two of one name."""
         given = list(tasks)
         stage, *others = {t.stage for t in given}
         if others or len({t.partition for t in given}) < len(given):
@@ -165,8 +163,7 @@ class TaskStore:
 
     def end(self, stage: str) -> None:
         """End a stage, because the run moves on: its tasks change nothing from now on, until they
-        are planned again.
-        """
+        are planned again."""
         atomic.write_bytes(self._folder(stage) / "over", b"")
 
     def is_over(self, stage: str) -> bool:
@@ -192,8 +189,7 @@ class TaskStore:
 
     def write(self, task: Task, answer: Answer, seconds: float) -> None:
         """The task is done. Raises :class:`PrivacyError` if it was done before, with another
-        answer.
-        """
+        answer."""
         value = {
             "answer": answer,
             "ended": _now(),
@@ -215,8 +211,7 @@ class TaskStore:
 
     def refuse_alarms(self) -> None:
         """Raises :class:`PrivacyError` if two attempts at a task gave different answers, whichever
-        process made them or noticed.
-        """
+        process made them or noticed."""
         for path in sorted(p for f in self._folders for p in f.glob("*/alarms/*.json")):
             raise PrivacyError(
                 "two attempts of a task gave different answers",

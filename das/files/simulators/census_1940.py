@@ -5,8 +5,7 @@ facility. It has a ``P`` line of 273 characters for each person. No person is re
 the 1940 schema needs are drawn, with the fields that depend on them. Every other numeric field is
 zero, every other text blank.
 
-Source: the record layout of EXT1940USCB (IPUMS USA, DOI 10.18128/D010.V8.0.EXT1940USCB).
-"""
+Source: the record layout of EXT1940USCB (IPUMS USA, DOI 10.18128/D010.V8.0.EXT1940USCB)."""
 
 from __future__ import annotations
 
@@ -239,8 +238,7 @@ def _h_records(rng: np.random.Generator, homes: _Homes, serial: int) -> Fields:
 
 def _p_records(rng: np.random.Generator, homes: _Homes, county: Ints, serial: int) -> Fields:
     """Persons of all homes in order. Race is drawn once a household, from its district's
-    mixture.
-    """
+    mixture."""
     home = np.repeat(np.arange(len(homes.size)), homes.size)
     kind, number = homes.kind[home], rank_in_group(homes.size)
     mixture = (

@@ -45,8 +45,7 @@ PERSONS_PER_BLOCK = 42  #: over all blocks, empty ones too, as in Rhode Island
 
 def _tables(people: Population) -> Ints:
     """P1, P2, P3, P4, H1 and, of Summary File 1, P42 of each block, ``(blocks, 71 + 73 + 71 + 73 +
-    3 + 10)``.
-    """
+    3 + 10)``."""
     counts = people.counts.transpose(1, 2, 3, 0)
     cells = [*origin_cells(counts.sum(axis=0)), *origin_cells(counts[1])]
     return np.stack(
@@ -77,8 +76,7 @@ class _Rows:
 
 def _rows(state: State, at: SimulatedBlocks, values: Ints, kind: tuple[str, str]) -> _Rows:
     """Every level of one file family. ``values`` per block: 71 + 73 + 71 + 73 + 3 + 10 cells, then
-    two areas.
-    """
+    two areas."""
     file_id, block_level = kind
     headers, cells = [], []
     for level, start in levels(at, state, block_level):
@@ -108,8 +106,7 @@ def _pl94(state: State, at: SimulatedBlocks, values: Ints) -> dict[str, bytes]:
 
 def _sf1(state: State, at: SimulatedBlocks, values: Ints) -> dict[str, bytes]:
     """The members of ``{ss}2010.sf1.zip`` that matter here: the header, and segment 6 with P42
-    filled in.
-    """
+    filled in."""
     ss, rows = state.usps.lower(), _rows(state, at, values, ("SF1ST", "101"))
     segment = np.zeros((len(rows.values), 254), dtype=np.int64)
     segment[:, 163:173] = rows.values[:, 291:301]
@@ -198,8 +195,7 @@ def write(
     quarters. The files are a function of the arguments alone. Raises :class:`InputError` for
     arguments out of range.
 
-    Of every three states in order one has no American Indian area.
-    """
+    Of every three states in order one has no American Indian area."""
     sizes = state_sizes(seed, states, persons)
     paths = []
     with writing(directory):

@@ -6,8 +6,7 @@ which fields there are). They are written a few thousand records at a time, leve
 state, county subdivisions, blocks, block groups, tracts, counties, places, districts and voting
 districts. Every upper record is the exact sum of its blocks.
 
-Source: 2020 Census State Redistricting Data (P.L. 94-171) Summary File, technical documentation.
-"""
+Source: 2020 Census State Redistricting Data (P.L. 94-171) Summary File, technical documentation."""
 
 from __future__ import annotations
 
@@ -95,8 +94,7 @@ _GEOCODE = {
 @dataclass(frozen=True, eq=False)
 class SimulatedState:
     """A state to write: its blocks, who lives in them, and their land and water, ``(2, blocks)``,
-    square metres.
-    """
+    square metres."""
 
     state: State
     at: SimulatedBlocks
@@ -107,8 +105,7 @@ class SimulatedState:
 @dataclass(frozen=True, eq=False)
 class _Records:
     """Some records of a level, LOGRECNO from ``number`` on. Record i has the blocks from
-    ``first[i]`` up to, but not including, ``end[i]``.
-    """
+    ``first[i]`` up to, but not including, ``end[i]``."""
 
     level: SummaryLevel
     number: int
@@ -295,8 +292,7 @@ def write(
 
 def _is_there(path: Path, about: str) -> bool:
     """Whether the file was made before, with the same arguments. Raises :class:`InputError` where
-    it is another.
-    """
+    it is another."""
     if not path.exists():
         return False
     try:

@@ -81,8 +81,7 @@ _DISTRICT_OF = {"C2": "CD", "LU": "SLDU", "LL": "SLDL"}
 @dataclass(frozen=True, eq=False)
 class SummaryLevel:
     """A summary level: the first block of each unit, the codes that its rows carry, and how they
-    are named.
-    """
+    are named."""
 
     sumlev: str
     first: Ints
@@ -95,8 +94,7 @@ def levels(
     at: SimulatedBlocks, state: State, block_level: str
 ) -> Iterator[tuple[SummaryLevel, Ints]]:
     """Each level that has units, and the block where each run of blocks of one unit starts (with
-    the runs outside any place).
-    """
+    the runs outside any place)."""
     block = np.arange(len(at))
     table = (
         ("040", np.zeros(len(at), dtype=np.int64), "STATE", f"{state.name} (simulated)", "00"),
@@ -164,8 +162,7 @@ def degrees(whole: str, ten_millionths: Ints) -> NDArray[np.str_]:
 
 def characters(text: NDArray[np.str_] | str, width: int) -> Bytes:
     """Rows of characters, padded with blanks on the right: ``(rows, width)``, one row for a plain
-    string.
-    """
+    string."""
     padded = points(np.atleast_1d(np.asarray(text)).astype(f"U{width}")).astype(np.uint8)
     return np.where(padded == 0, np.uint8(ord(" ")), padded)
 
@@ -174,8 +171,7 @@ def codes_of(
     state: State, at: SimulatedBlocks, level: SummaryLevel
 ) -> dict[str, NDArray[np.str_] | str]:
     """The geographic codes that the rows of a level carry; a block's also say what does not apply
-    to it.
-    """
+    to it."""
     first = level.first
     place, aian = at.place[first], at.aian_code[first]
     codes: dict[str, NDArray[np.str_] | str] = {
@@ -283,8 +279,7 @@ def share_out(
     ``total`` is between the sums of both, or ends there.
 
     >>> share_out(10, np.array([5.0, 3.0, 2.0, 0.0]), least=1)
-    array([4, 3, 2, 1])
-    """
+    array([4, 3, 2, 1])"""
     out = np.zeros(len(weight), dtype=np.int64) + least
     limit = (
         np.full(len(weight), np.iinfo(np.int64).max)
@@ -330,8 +325,7 @@ def chosen(states: Sequence[str] | None) -> list[State]:
 def totals(state: State, share: float = 1.0) -> StateTotals:
     """The totals of a state, or of the share of it that is to be simulated.
 
-    Raises :class:`InputError` unless 0 < ``share`` <= 1.
-    """
+    Raises :class:`InputError` unless 0 < ``share`` <= 1."""
     if not 0 < share <= 1:
         raise InputError(
             f"a share of {share}", where="--share", remedy="give more than 0, and at most 1"

@@ -104,8 +104,7 @@ class _County:
 
 def _shared(rng: np.random.Generator, total: int, weight: Floats) -> Ints:
     """``total`` things in proportion to ``weight``, rounded along the blocks with a random
-    start.
-    """
+    start."""
     edge = np.cumsum(weight)
     if total <= 0 or edge[-1] <= 0:
         return np.zeros(len(weight), dtype=np.int64)
@@ -116,8 +115,7 @@ def _shared(rng: np.random.Generator, total: int, weight: Floats) -> Ints:
 
 def _dwellings(rng: np.random.Generator, county: _County) -> tuple[Ints, Ints]:
     """Persons by dwelling ``(8, blocks)``, and occupied and vacant units ``(2, blocks)``, of a
-    county.
-    """
+    county."""
     n, land = len(county), np.flatnonzero(~county.water)
     land = land if len(land) else np.arange(n)
     shuffled = land[np.argsort(rng.random(len(land)), kind="stable")]
@@ -146,8 +144,7 @@ def _dwellings(rng: np.random.Generator, county: _County) -> tuple[Ints, Ints]:
 
 def _homes(rng: np.random.Generator, county: _County, residents: Ints, empty: Ints) -> Ints:
     """Occupied units: from one to one for each resident. Vacant units: mostly in blocks with
-    residents, and some where nobody lives.
-    """
+    residents, and some where nobody lives."""
     lived_in = residents > 0
     occupied = lived_in + _shared(
         rng,
@@ -166,8 +163,7 @@ def _drawn(
     rng: np.random.Generator, county: _County, quarters: NDArray[np.int32]
 ) -> Iterator[tuple[Ints, NDArray[np.uint8], NDArray[np.int32]]]:
     """The persons of a county, some blocks at a time: block, cell and number of each positive
-    cell.
-    """
+    cell."""
     persons = quarters.sum(axis=0, dtype=np.int64)
     share = _races(rng, county, persons)
     several, factor = _calibrated(share, persons, county.several)
@@ -193,8 +189,7 @@ def _drawn(
 
 def _races(rng: np.random.Generator, county: _County, persons: Ints) -> Floats:
     """Shares of the six races in each block, ``(blocks, 6)``, that average to those of the
-    county.
-    """
+    county."""
     whole = county.races / county.races.sum()
     effects = (
         (county.tract, _TRACT_RACE),
@@ -230,8 +225,7 @@ def _one_by_one(
     household: float,
 ) -> tuple[Ints, Ints]:
     """Each person's block, numbered from 0, and cell. Households are persons that follow each
-    other; most of one are alike.
-    """
+    other; most of one are alike."""
     here = quarters.T.ravel()
     block = np.repeat(np.repeat(np.arange(len(weights)), 8), here)
     hhgq = np.repeat(np.tile(np.arange(8), len(weights)), here)
@@ -327,8 +321,7 @@ def draw_state(rng: np.random.Generator, totals: StateTotals) -> SimulatedBlocks
 
 def _voting_districts(blocks: Ints) -> tuple[Ints, Ints]:
     """The voting district of each block, given the number of blocks in each county: its number, and
-    its code in the county.
-    """
+    its code in the county."""
     number = np.maximum(1, blocks // BLOCKS_PER_VTD)
     county = np.repeat(np.arange(len(blocks)), blocks)
     inside = rank_in_group(blocks) * number[county] // blocks[county]
@@ -337,8 +330,7 @@ def _voting_districts(blocks: Ints) -> tuple[Ints, Ints]:
 
 def _towns(rng: np.random.Generator, n: int) -> Ints:
     """Cities and towns: runs of blocks of very different lengths, that hold about two thirds of
-    them. -1: none.
-    """
+    them. -1: none."""
     length = skewed(rng, 20 + 4 * n // BLOCKS_PER_TOWN, 1.2)
     ends = np.cumsum(1 + (length / length.mean() * BLOCKS_PER_TOWN).astype(np.int64))
     run = np.searchsorted(ends, np.arange(n), side="right")
@@ -349,8 +341,7 @@ def _towns(rng: np.random.Generator, n: int) -> Ints:
 
 def _areas(rng: np.random.Generator, totals: StateTotals, blocks: Ints) -> Ints:
     """The code of the American Indian, Alaska Native or Native Hawaiian area of each block; 9999:
-    none.
-    """
+    none."""
     usps = totals.state.usps
     of = totals.races[:, RACES.index("nhpi" if usps == "HI" else "aian")] / totals.persons
     cover, start = np.minimum(0.9, 3 * of), rng.random(len(blocks))

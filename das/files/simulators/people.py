@@ -99,8 +99,7 @@ def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]
     """Which states, and how many persons in each: sizes fall off like Zipf's law, and add up to
     ``persons``.
 
-    Raises :class:`InputError` for a number of states or persons that cannot be simulated.
-    """
+    Raises :class:`InputError` for a number of states or persons that cannot be simulated."""
     nation = [s for s in STATES if s.division]
     if not 1 <= states <= len(nation):
         raise InputError(f"{states} states", where="simulate", remedy=f"ask for 1 to {len(nation)}")
@@ -151,8 +150,7 @@ class SimulatedBlocks:
 
     def district(self, kind: str, block: Ints) -> Ints:
         """The district of some blocks: runs of equally many blocks, that heed no place or block
-        group. -1: no such house.
-        """
+        group. -1: no such house."""
         return (
             block * self.seats[kind] // len(self) if self.seats[kind] else np.full(len(block), -1)
         )
@@ -276,8 +274,7 @@ def draw_population(rng: np.random.Generator, at: SimulatedBlocks, persons: int)
 
 def _uses(rng: np.random.Generator, at: SimulatedBlocks) -> tuple[NDArray[np.bool_], Ints, Ints]:
     """Which blocks have households; which are empty land; which hold group quarters (some of them
-    alone).
-    """
+    alone)."""
     land = np.flatnonzero(~at.water)
     shuffled = land[np.argsort(rng.random(len(land)), kind="stable")]
     n = len(land)
@@ -307,8 +304,7 @@ def adult_rate(
     household: Floats | float, hhgq: Ints, hispanic: NDArray[np.bool_], race: Ints
 ) -> Floats:
     """How likely each person is of voting age: by the kind of dwelling, in a ``household`` also by
-    origin and race.
-    """
+    origin and race."""
     return np.where(hhgq == 0, household - 0.11 * hispanic - 0.2 * (race > 5), ADULTS[hhgq])
 
 
@@ -319,8 +315,7 @@ def _hispanic_rate(rng: np.random.Generator, at: SimulatedBlocks) -> Floats:
 
 def _homes(rng: np.random.Generator, housed: Ints, residents: Ints, quiet: Ints) -> Ints:
     """Occupied and vacant housing units: 2.6 persons a household, a tenth vacant, some seasonal
-    homes.
-    """
+    homes."""
     heads = np.bincount(housed[rng.random(len(housed)) < 0.385], minlength=len(residents))
     occupied = np.where(residents > 0, np.maximum(heads, 1), 0)
     vacant = (
@@ -351,8 +346,7 @@ def race_cells(people: Ints) -> list[Ints]:
 
 def origin_cells(people: Ints) -> list[Ints]:
     """Persons by not Hispanic and Hispanic, and race, ``(2, 63, rows)``, to the cells of P1 and P2,
-    71 + 73.
-    """
+    71 + 73."""
     everyone, other = race_cells(people.sum(axis=0)), race_cells(people[0])
     return [*everyone, everyone[0], everyone[0] - other[0], *other]
 
@@ -364,8 +358,7 @@ def home_cells(homes: Ints) -> list[Ints]:
 
 def quarters_cells(people: Ints) -> list[Ints]:
     """Persons by type of dwelling, ``(8, rows)``, to the ten cells of P5: those in group quarters,
-    by type.
-    """
+    by type."""
     institutional, other = people[1:5].sum(axis=0), people[5:8].sum(axis=0)
     return [institutional + other, institutional, *people[1:5], other, *people[5:8]]
 

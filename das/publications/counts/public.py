@@ -277,8 +277,7 @@ def _files(path: Path, asked: RowOptions) -> Path:
 
 def _changed(spec: Spec, changes: Sequence[str]) -> Spec:
     """The specification with changes that leave alone what was measured. Raises :class:`UserError`
-    for others.
-    """
+    for others."""
     if not changes:
         return spec
     new = specification.of_release(spec.dump(), where="--set", overrides=changes)
@@ -301,8 +300,7 @@ def _changed(spec: Spec, changes: Sequence[str]) -> Spec:
 
 def listed(spec: RunSpec, trees: Mapping[str, MeasuredSpine], published: Spine) -> list[Invariant]:
     """The lines that follow from the specification and the trees, in their order and their
-    words.
-    """
+    words."""
     return [line for u in spec.universes for line in _of(u, spec, trees[u.name], published)]
 
 

@@ -45,8 +45,7 @@ TRADE_LEVELS = 3
 
 def spread_of_totals(shown: LookUp, true: Mapping[AnswerKey, Ints]) -> list[str]:
     """Errors of the total of persons: a box for each level and source, and a histogram of every
-    larger level.
-    """
+    larger level."""
     errors = {level: _errors(shown, true, level) for level in shown.spine.levels}
     panels = [_boxes(errors)]
     for i, (level, sides) in enumerate(errors.items()):
@@ -140,8 +139,7 @@ def variance_and_bias(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> li
     of the published.
 
     By class of the true count, for the finest query of a few dozen answers that was measured; from
-    sd^2 = RMSE^2 - bias^2.
-    """
+    sd^2 = RMSE^2 - bias^2."""
     rows = [r for r in rows if r.bin != "all"]
     levels = list(dict.fromkeys(r.level for r in rows))[-TRADE_LEVELS:]
     panels = []
@@ -232,8 +230,7 @@ def _worst(
     chosen: Sequence[Answers], true: Mapping[AnswerKey, NDArray[np.int64]], spine: Spine
 ) -> list[Place]:
     """The largest errors, the worst one of each unit; ties in the order of the queries and
-    units.
-    """
+    units."""
     found = []
     for a in chosen:
         error = np.abs(a.published - true[a.key])
@@ -338,8 +335,7 @@ def html(
     ``schemas``, if given, names the queries, by universe, persons first; ``settled`` is as in
     :class:`das.release.outcome.Outcome`.
 
-    It needs neither network nor other files. The same arguments give the same page.
-    """
+    It needs neither network nor other files. The same arguments give the same page."""
     persons = [r for r in rows if r.bin == "all"]
     totals = _pairs(r for r in persons if r.query == "total")
     words = {

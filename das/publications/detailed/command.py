@@ -23,5 +23,4 @@ COMMANDS = LateCommands(
 @click.group(cls=LazyGroup, late=COMMANDS, sections={"Commands": LINES})
 def detailed() -> None:
     """Tables of detailed race and ethnic groups (SafeTab-P and SafeTab-H): folders as those
-    programs take them.
-    """
+    programs take them."""

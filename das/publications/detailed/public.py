@@ -171,8 +171,7 @@ MOST = 5_000_000
 
 def summary(opened: OpenedGroups) -> list[dict[str, Any]]:
     """One row for each level and draw: how many groups it is of, how many answers these have, their
-    variance, and the smallest and largest.
-    """
+    variance, and the smallest and largest."""
     out: list[dict[str, Any]] = []
     for plan in opened.spec.plans:
         values: dict[str, list[NDArray[np.int64]]] = {d.query: [] for d in plan.measurements}
@@ -210,8 +209,7 @@ def _draws(
 
 def row_columns(opened: OpenedGroups, asked: RowOptions) -> RowColumns:
     """A row for each answer of each group: its region (``geocode``) and iteration, the size of its
-    table, and what the answer is in the columns of the table.
-    """
+    table, and what the answer is in the columns of the table."""
     if asked.kind != DRAWN:
         raise UserError(
             "the Detailed DHC has no exact counts", where=opened.folder, remedy="leave it out"

@@ -1,8 +1,7 @@
 """A release of the Detailed DHC, opened from its folder alone: parameters, blocks, measurements,
 and what is published from them.
 
-Like :mod:`das.release.post_processing`, nothing here can see the truth.
-"""
+Like :mod:`das.release.post_processing`, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class OpenedGroups:
 
     def events(self, plan: LevelPlan) -> tuple[Event, ...]:
         """What measuring a level draws, over all its regions. A draw of cells has as many answers
-        as the largest table, at most.
-        """
+        as the largest table, at most."""
         units, answers = (
             self.units(plan),
             {ONLY: 1, FIRST: 1, plan.table.name: plan.table.answers[-1]},
@@ -81,8 +79,7 @@ class OpenedGroups:
 
     def sizes(self, plan: LevelPlan, ids: NDArray[np.bytes_]) -> NDArray[np.int8] | None:
         """The size of each group's table in some regions where an earlier release decides it; -1
-        where that has no such group.
-        """
+        where that has no such group."""
         if plan.first:
             return None
         if self.totals is None:

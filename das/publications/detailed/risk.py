@@ -64,8 +64,7 @@ def membership(
     alarms: Sequence[Fraction] = ALARMS,
 ) -> Membership:
     """Raises :class:`UserError` for pure differential privacy, because the exact test is not worked
-    out here for its noise.
-    """
+    out here for its noise."""
     if parameters.mechanism.pure:
         raise UserError(
             "the exact chances of an intruder are those of discrete Gaussian noise",

@@ -244,8 +244,7 @@ class DetailedSpec:
 
         def mixed(plans: Sequence[LevelPlan], t: int) -> tuple[NDArray[np.int64], UnitPath]:
             """What is seen at levels of the same iterations, as numbers of the ``noises``, and its
-            name.
-            """
+            name."""
             seen, name = np.zeros(len(noises), int), []
             for plan in plans:
                 groups = {plan.totals: t, plan.tables: plan.stability - t}

@@ -6,8 +6,7 @@ the states, a group with a total alone is published only if its total is large e
 group of nobody exceeds that threshold with probability ``chance``. The measurements have
 everything, including groups left out here; :mod:`das.publications.detailed.estimation` makes better totals from them.
 
-Source: Haney et al. (2024), *SafeTab-P*, section 5.3.
-"""
+Source: Haney et al. (2024), *SafeTab-P*, section 5.3."""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ class PublishedTotals:
 @dataclass(frozen=True, eq=False)
 class PublishedCells:
     """For groups with tables of one ``size``: the ``count`` of each of the ``cells``,
-    ``(groups, cells)``.
-    """
+    ``(groups, cells)``."""
 
     size: int
     cells: tuple[tuple[str, ...], ...]
@@ -101,8 +99,7 @@ def rows_of(table: AdaptiveTable, size: int) -> tuple[tuple[tuple[str, ...], ...
 @dataclass(eq=False)
 class FoundGroups:
     """For a level: how many groups have a table of each size, ``(sizes,)``, and how many are
-    published.
-    """
+    published."""
 
     sizes: Ints
     published: int = 0

@@ -122,8 +122,7 @@ def median_age(by_age: Ints) -> float | None:
     ...     median_age(np.array([0, 0, 4])),
     ...     median_age(np.zeros(3, dtype=int)),
     ... )
-    (2.0, 2.5, None)
-    """
+    (2.0, 2.5, None)"""
     total = int(by_age.sum())
     if not total:
         return None
@@ -267,8 +266,7 @@ def symmetric(chart: Chart, most: float, words: Callable[[float], str]) -> None:
 
 def shares(names: Sequence[str], counts: Ints, labels: Sequence[str], title: str, name: str) -> str:
     """A bar for each unit, of the shares of its households in classes, with their number at its
-    end.
-    """
+    end."""
     total = counts.sum(axis=1)
     share = counts / np.maximum(total, 1)[:, None]
     left = np.cumsum(share, axis=1) - share

@@ -79,8 +79,7 @@ class PlaceLine(AgedPlace):
 
 def lines(p: PlaceProfiles) -> list[PlaceLine]:
     """One for each unit. The first two classes of tenure are the owners; the last type but one
-    lives alone.
-    """
+    lives alone."""
     out = []
     for i, of in enumerate(aged(p)):
         homes = int(p.households[i])
@@ -107,8 +106,7 @@ def lines(p: PlaceProfiles) -> list[PlaceLine]:
 @dataclass(frozen=True)
 class OddUnits:
     """How many units of the lowest level are published as what is hardly so, ``of`` those that
-    could be: in words.
-    """
+    could be: in words."""
 
     says: str
     units: int
@@ -122,8 +120,7 @@ class OddUnits:
 @dataclass(frozen=True)
 class NoiseMargins:
     """One query and its margins: the ``records`` that it counts, the query in words, and how many
-    ``answers`` it has. For each level there is the margin at 95 % of the noise of one answer.
-    """
+    ``answers`` it has. For each level there is the margin at 95 % of the noise of one answer."""
 
     records: str
     says: str
@@ -402,8 +399,7 @@ def _level(counts: DhcCounts, level: str) -> dict[str, Histogram]:
 
 def odd(counts: DhcCounts, lowest: str) -> list[OddUnits]:
     """What hardly is so, of how many units of the ``lowest`` level it is published. Of persons
-    those in households count.
-    """
+    those in households count."""
     persons, households = counts["persons"][lowest], counts["households"][lowest].totals()
     of = persons.answer(
         DHCP.query("relgq_4_groups")
@@ -461,8 +457,7 @@ class LevelSummary(NoRepr):
 @dataclass(frozen=True, repr=False)
 class FigureTable(NoRepr):
     """A figure: ``levels`` with whether the Bureau has numbers of it there; by label, the row of
-    each level.
-    """
+    each level."""
 
     title: str
     universe: str
@@ -542,8 +537,7 @@ def _tables(rows: Sequence[FigureRow]) -> list[FigureTable]:
 
 def against_official(rows: Sequence[FigureRow]) -> str:
     """A mark for each line with errors on both sides: the Bureau's MAE, and ours above it; by
-    level.
-    """
+    level."""
     chart = Chart(5.6, 5.2)
     chart.x.log = chart.y.log = True
     for level, (colour, marker, _) in zip(UNITS, SERIES, strict=True):

@@ -80,8 +80,7 @@ class OnDemandRelease(Protocol):
 
 def summary(opened: OnDemandRelease, asked: RowOptions) -> list[dict[str, Any]]:
     """One row for each universe, level and query: the units, the answers of each, and how many of
-    all were looked at; their variance, and the smallest and largest.
-    """
+    all were looked at; their variance, and the smallest and largest."""
     names = [u.name for u in opened.spec.universes]
     wanted = names if asked.universe is None else [asked.among(names)]
     out = []

@@ -175,8 +175,7 @@ def _write_prior(opened: OpenedDhc, done: Mapping[str, OuterEstimates]) -> None:
 
 def cost(privacy: Document) -> list[str]:
     """Sentences on the cost of changes of records, in this release and together with the release
-    that it is based on.
-    """
+    that it is based on."""
     return [s for s in privacy.says if are_costs(s)]
 
 

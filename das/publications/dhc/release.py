@@ -62,8 +62,7 @@ class OpenedDhc:
     """``fixed``: of persons and of units what every lowest unit of the published ``spine`` has
     exactly, ``(units, answers)``. ``trees``: by universe what it is measured over. ``cut``: the
     subtrees of the published spine. Of one of them, its number ``part``, ``spine``, ``trees`` and
-    ``fixed`` are its own.
-    """
+    ``fixed`` are its own."""
 
     folder: Path
     spec: DhcSpec
@@ -133,8 +132,7 @@ class OpenedDhc:
         kinds: NDArray[np.bool_] | None = None,
     ) -> FixedCounts:
         """What is held fixed of a universe, over its tree; of households it follows from the
-        published units, ``homes``. Of a subtree, ``kinds`` are those of the whole.
-        """
+        published units, ``homes``. Of a subtree, ``kinds`` are those of the whole."""
         tree = self.tree(universe)
         if universe.rests_on is None:
             able = self.able[tree.place] if universe.housed else None
@@ -162,8 +160,7 @@ class OpenedDhc:
     @property
     def able(self) -> NDArray[np.bool_]:
         """Where somebody can live, by lowest unit and level of ``relgq``: at home, or where there
-        is a facility.
-        """
+        is a facility."""
         away = self.facilities > 0
         home = len(DHCP.attribute("relgq").levels) - len(quarters.TYPES)
         return np.concatenate([np.ones((len(away), home), dtype=bool), away], axis=1)
@@ -177,8 +174,7 @@ class OpenedDhc:
         progress: Progress | None = None,
     ) -> OuterEstimates:
         """One universe from its measurements, in this process; those before it are ``done``.
-        Published counts, by level of the published spine.
-        """
+        Published counts, by level of the published spine."""
 
         def here(problem: OuterProblem, source: SparseSource) -> RefinedEstimates:
             return problem.estimated(source, pool, progress)
@@ -199,8 +195,7 @@ class OpenedDhc:
 
     def on_published(self, universe: DhcUniverse, estimates: OuterEstimates) -> OuterEstimates:
         """Estimates over the measured tree of a universe, added up the published spine. The
-        certificates are those of the levels that were estimated.
-        """
+        certificates are those of the levels that were estimated."""
         if (tree := self.tree(universe)).is_published:
             return estimates
         lowest, places = self.lowest

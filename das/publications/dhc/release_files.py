@@ -76,8 +76,7 @@ def write(
 
     Raises:
         InputError: a universe or level that is missing, or of other units or cells; households of a
-            tenure that are not the occupied units of it: nothing is written then.
-    """
+            tenure that are not the occupied units of it: nothing is written then."""
     check(spine, counts)
     progress.stage("microdata", 2)
     lowest = {u: levels[spine.levels[-1]] for u, levels in counts.items()}
@@ -97,8 +96,7 @@ def write_tables(
     folder: Path, spine: Spine, counts: DhcCounts, *, private: Private, progress: Progress = SILENT
 ) -> list[Path]:
     """The tables of all universes and levels, each level of a universe whole or not at all; returns
-    their files.
-    """
+    their files."""
     todo = [
         (u, level, [t for t in tables_of(u) if level in levels_of(t, spine)])
         for u in PUBLISHED
@@ -126,8 +124,7 @@ def read_counts(out: Path, spine: Spine) -> dict[str, Histogram]:
 
     Raises:
         InputError: microdata that are damaged, incomplete, of other blocks, or contradict
-            themselves.
-    """
+            themselves."""
     codes = spine.codes[-1]
     units, households = read_units(out / _UNITS, codes)
     return {"persons": read_persons(out, spine), "units": units, "households": households}
@@ -215,8 +212,7 @@ _CALLED = ("households", "households without cash rent", "vacant units and facil
 
 def records_of(units: Histogram, households: Histogram) -> Histogram:
     """The records, as :mod:`das.publications.dhc.model.microdata` has them. Raises :class:`InputError` where
-    units and households differ.
-    """
+    units and households differ."""
     digest = sha256()
     for h in (units, households):
         for values in h.to_arrays().values():
@@ -248,8 +244,7 @@ def write_units(
 
 def read_units(directory: Path, codes: Codes) -> tuple[Histogram, Histogram]:
     """Units and households of the blocks ``codes``: what was written. Raises as
-    :func:`das.files.microdata.reading.read` does.
-    """
+    :func:`das.files.microdata.reading.read` does."""
     return microdata.parted(
         read_form(directory, microdata.form(), codes, microdata.CELLS, _cells, "a file of units")
     )
@@ -257,8 +252,7 @@ def read_units(directory: Path, codes: Codes) -> tuple[Histogram, Histogram]:
 
 def _cells(batch: pa.RecordBatch, where: str) -> NDArray[np.int64]:
     """The cell of each record: its tenure gives its kind, and its own columns the cell within that
-    kind.
-    """
+    kind."""
     values, index = coded(batch, "TEN", where)
     known = np.array([KIND_OF_TEN.get(v, -1) for v in values], dtype=np.int64)[index]
     if (known < 0).any():

@@ -70,8 +70,7 @@ class DhcEstimation(Part):
     @property
     def most(self) -> int:
         """The most answers that a query can have for the upward pass to use it at all levels
-        (:mod:`das.estimate.pooled`).
-        """
+        (:mod:`das.estimate.pooled`)."""
         return _FEW if self.method == "full-information" else 0
 
 
@@ -150,8 +149,7 @@ Costs = Mapping[str, Fraction]
 
 def sentences(costs: Costs, earlier: Costs, delta: Fraction) -> tuple[str, ...]:
     """What each of the relations costs in this release, and together with the earlier one; epsilon
-    is from rho alone.
-    """
+    is from rho alone."""
     both = {**costs, **{u: rho + costs.get(u, 0) for u, rho in earlier.items()}}
     out = []
     for r in relations():
@@ -258,8 +256,7 @@ class DhcGeography(TreeKeys):
     @property
     def divided(self) -> tuple[str, ...]:
         """The levels at which a published place can be in two measured units: the branches of a
-        state, and what is below them above the block groups, whatever the places are.
-        """
+        state, and what is below them above the block groups, whatever the places are."""
         if self.spine == "tabulation":
             return ()
         return self.levels[self.levels.index("State") : -2]
@@ -468,8 +465,7 @@ class DhcSpec(Specification):
     @property
     def taken_over(self) -> tuple[Invariant, ...]:
         """What is exact here because it was exact in the earlier release, whose counts of every
-        block are kept.
-        """
+        block are kept."""
         says = (
             "{query} of persons of every {level}, which the redistricting release published exactly"
             " and this release keeps"
@@ -540,8 +536,7 @@ class DhcSpec(Specification):
 
     def lower(self, levels: Sequence[str]) -> int:
         """Where in the ``levels`` of an earlier tree those of this begin. Raises
-        :class:`SpecError`.
-        """
+        :class:`SpecError`."""
         own = self.geography.levels
         for first in range(len(levels)):
             if tuple(levels[first:]) == own:

@@ -30,8 +30,7 @@ from das.release.verify.measured import check_queries
 
 def check_files(opened: OpenedDhc, mechanism: Mechanism, lines: Sequence[Line]) -> None:
     """Raises :class:`ReleaseError` at the first line of the ledger that the measurements do not
-    bear out.
-    """
+    bear out."""
     sources = {u.name: opened.source(u) for u in opened.spec.universes}
     for name, there in sources.items():
         for level in opened.spine.levels:
@@ -102,8 +101,7 @@ def check_counts(opened: OpenedDhc, said: Statement) -> None:
 
 def check_published(opened: OpenedDhc, wording: Wording) -> None:
     """Check the tables of a release of the DHC against its microdata. Raises
-    :class:`ReleaseError` at the first fault.
-    """
+    :class:`ReleaseError` at the first fault."""
     due = dict[str, str]()
     if opened.spec.output.tables:
         for name, lowest in release_files.read_counts(opened.folder, opened.spine).items():
@@ -143,8 +141,7 @@ def _differing(universe: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
 
 def _check_known(opened: OpenedDhc, said: Statement) -> None:
     """Check that the files of constraints have what is published exactly, and that these are the
-    fixed counts.
-    """
+    fixed counts."""
     units = opened.spec.universe(UNITS)
     root = opened.source(units).root
     listed = {(c.universe, c.level, c.constraint, c.sign) for c in said.outside}

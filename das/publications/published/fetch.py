@@ -162,8 +162,7 @@ def listed(wanted: NmfRequest, base_url: str = BUCKET) -> list[BucketFile]:
 
     Raises:
         InputError: no connection (with the addresses), no file at all, or a part that is not there
-            at every level.
-    """
+            at every level."""
     found: dict[tuple[str, str], list[BucketFile]] = {}
     base = base_url.rstrip("/")
     for level, part, prefix in wanted.prefixes():
@@ -243,8 +242,7 @@ def fetch(
 
     Raises:
         InputError: the disk is too small, or a file does not arrive with its size. What has arrived
-            is kept for the next call.
-    """
+            is kept for the next call."""
     final, draft = out / wanted.folder, out / f".{wanted.folder}.part"
     todo = [f for f in files if _size(out / f.path) != f.size]
     left = sum(f.size - min(_size(_draft(draft, f)), f.size) for f in todo)

@@ -110,8 +110,7 @@ class PublishedFiles:
 
     def _check_totals(self, paths: Sequence[Path], out: Path) -> None:
         """Every replicate has the persons of each State that the release has: they are invariant.
-        Raises :class:`InputError`.
-        """
+        Raises :class:`InputError`."""
         release, *others = map(replicates.populations, paths)
         for number, persons in enumerate(others, 1):
             if odd := sorted(
@@ -144,8 +143,7 @@ def make(
     Raises:
         InputError: a line that is none of such a file.
         UserError: ``out`` has something else in it, or intervals of other files; no such table or
-            level.
-    """
+            level."""
     chosen_of(_TABLES, LEVELS, asked.tables, asked.levels)  # before anything is read
     seeded = any(COLUMN in ppmf_persons.header(m).names for files in members for m in files)
     maker = PublishedFiles(members, _said(members, progress), False if seeded else UNKNOWN)

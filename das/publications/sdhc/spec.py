@@ -1,6 +1,5 @@
 """The specification of the Supplemental DHC: mode, relation, thresholds, and a budget for each
-query.
-"""
+query."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The noisy measurement files, checked against the lines of a statement: levels, queries, units,
-answers, variances.
-"""
+answers, variances."""
 
 from __future__ import annotations
 
@@ -47,8 +46,7 @@ def check_queries(
     root: Path,
 ) -> None:
     """Raises :class:`ReleaseError` where the queries that were ``measured`` in the files of a level
-    are not those of its lines.
-    """
+    are not those of its lines."""
     said = {d.query for d in lines if (d.universe, d.level) == (universe, level)}
     if odd := said ^ set(measured):
         raise ReleaseError(
@@ -60,8 +58,7 @@ def check_queries(
 
 def check_described(release: Path, universe: Universe) -> None:
     """Check that every row says what was asked as das writes it. Only other programs read that.
-    Raises :class:`ReleaseError` at the first difference.
-    """
+    Raises :class:`ReleaseError` at the first difference."""
     root = run_directory.nmf_folder(release, universe.name)
     for path in (root / name for name in files_below(root) if "/DPQuery/" in name):
         for query, column in odd_columns(path, universe.schema):
@@ -108,8 +105,7 @@ class _Expected:
 
 def _check_line(said: _Expected, reader: NmfReader, tree: MeasuredSpine) -> None:
     """Check that every unit of its class in the tree has the variance of the line, and that the
-    number of units is right.
-    """
+    number of units is right."""
     where = f"{reader.root}, {said.level}, {said.query}"
     of_class = np.full(tree.spine.units(said.level), True)
     if said.unit_class is not None:

@@ -35,8 +35,7 @@ _BATCH = 1 << 20
 
 def check_published(opened: OpenedRelease, wording: Wording) -> None:
     """Check a release of redistricting counts, or of one's own universes. Raises
-    :class:`ReleaseError` at the first fault.
-    """
+    :class:`ReleaseError` at the first fault."""
     due = dict[str, str]()
     for u in opened.after.universes:
         counts = _counted(opened, u)
@@ -143,8 +142,7 @@ def check_microdata_names(
     release: Path, folders: Sequence[str], csv: bool, private: Private, wording: Wording
 ) -> None:
     """There are the folders of microdata that are due, and where they are wanted as text, this is
-    their text.
-    """
+    their text."""
     check_names(release / MICRODATA, [*folders, *(f"{f}.csv" for f in folders if csv)])
     for folder in folders if csv else ():
         _check_text(release / MICRODATA / folder, private, wording)

@@ -1,6 +1,5 @@
 """The seal of a release: the files are exactly those in the statement, each with the digest that it
-gives.
-"""
+gives."""
 
 from __future__ import annotations
 
@@ -64,8 +63,7 @@ def place(path: Path, at: tuple[RecordKey, ...]) -> str:
 
 def trees_of(release: Path, universes: Iterable[str]) -> dict[str, MeasuredSpine]:
     """The tree that each universe was measured over: the release's spine, or the universe's own,
-    stored with the measurements.
-    """
+    stored with the measurements."""
     spine = spine_file.read(release / "spine.parquet")
     return {
         u: tree_file.read(run_directory.nmf_folder(release, u) / tree_file.NAME, spine)
@@ -75,8 +73,7 @@ def trees_of(release: Path, universes: Iterable[str]) -> dict[str, MeasuredSpine
 
 def check_places(trees: Mapping[str, MeasuredSpine], release: Path) -> None:
     """The code of a lowest unit of a tree of its own ends with that of the place that it is
-    (:mod:`das.geography.tabulation`).
-    """
+    (:mod:`das.geography.tabulation`)."""
     published = spine_file.read(release / "spine.parquet")
     for universe, tree in trees.items():
         place = published.codes[-1][tree.place]
@@ -124,8 +121,7 @@ def check_says(release: Path, wording: Wording, again: Statement) -> None:
 
 def check_dictionary(release: Path, wording: Wording, again: str) -> None:
     """Line by line what the specification gives. Before anything is post-processed there is
-    none.
-    """
+    none."""
     path = release / dictionary.NAME
     if not path.exists():
         return
@@ -174,8 +170,7 @@ def _check_intervals(release: Path, said: Stated) -> None:
 
 def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None = None) -> None:
     """The same, of a statement of any publisher's measurements, without the ledger; ``parts`` are
-    digests of files that are known.
-    """
+    digests of files that are known."""
     require_plain(release)
     _check_intervals(release, said)
     found = digests(release, parts) | {NAME: own_digest(said)}

@@ -124,8 +124,7 @@ def check_source(release: Path, name: str, private: bool) -> None:
 
 def _check_sums(said: Statement, path: Path) -> None:
     """Every noise costs what its line says, and the lines of the costliest path add up to the totals:
-    exactly, in fractions.
-    """
+    exactly, in fractions."""
     mechanism = MECHANISMS[said.mechanism]
     sensitivity = Neighbours(said.neighbours).sensitivity
     for table, lines in (("ledger", said.ledger), ("spent_by_interrupted_attempts", said.lost)):
@@ -300,8 +299,7 @@ def _check_again(
     notes: Sequence[str],
 ) -> None:
     """Every value that follows from ledger, specification and source, and every sentence that
-    follows from them.
-    """
+    follows from them."""
     said = wording.said
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
     again = stated.statement(

@@ -88,8 +88,7 @@ class AreaSection:
 @dataclass(frozen=True)
 class ComputedLine:
     """What is computed of one area, or of all together: the published value, and the ends of its
-    interval where there is one.
-    """
+    interval where there is one."""
 
     area: str
     what: str
@@ -101,8 +100,7 @@ class ComputedLine:
 @dataclass(frozen=True)
 class PlanSummary:
     """Districts by their titles with their populations. ``exact``: the population of all of them
-    together is not an estimate.
-    """
+    together is not an estimate."""
 
     districts: tuple[tuple[str, AreaCell], ...]
     exact: bool
@@ -180,8 +178,7 @@ def _table(column: AreaColumn) -> str:
 
 def _plan(source: ReleaseSource, counts: AreaCounts) -> PlanSummary | None:
     """Where areas of persons do not overlap and have in them every unit in which somebody is
-    published.
-    """
+    published."""
     persons = source.universes[0]
     total = next(
         (
@@ -272,8 +269,7 @@ def planned(
     spec: RunSpec, paths: Sequence[Path], universe: str, listed: Path, progress: Progress
 ) -> AreaPlan:
     """The accuracy to expect for the areas of a list of blocks. Raises :class:`UserError` for a
-    faulty list or input.
-    """
+    faulty list or input."""
     world = PublicTree.read(spec, paths, progress)
     areas = area_list.read(listed, world.spine)
     world = replace(world, lists={**world.lists, _named(areas): areas})
@@ -430,8 +426,7 @@ def _shares(
     world: PublicTree, areas: Areas, spec: RunSpec, universe: str
 ) -> tuple[LevelShare, ...]:
     """On the spine of the configuration, each level of it with one class; none where no area costs
-    anything.
-    """
+    anything."""
     tree = world.trees(spec)[universe]
     u = _spec(spec, spine="tabulation", targets=None, fanout=None).universe(universe)
     known = -1 if u.exact.total is None else tree.spine.index(u.exact.total)

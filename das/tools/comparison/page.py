@@ -1,6 +1,5 @@
 """``confidential/compare.html``: noisy measurements and published counts side by side, by query and
-by size of the true count.
-"""
+by size of the true count."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ def compare_page(
 
 def _ratios(rows: Sequence[Comparison], level: str, name: str, titles: Mapping[str, str]) -> str:
     """MAE of the published counts over that of the measurements: a mark for each query, coarse to
-    fine.
-    """
+    fine."""
     every = [r for r in rows if r.bin == "all"]
     words = [short(titles.get(r.query, r.query)) for r in every]
     chart = Chart(4.6, 0.95 + height_of(words, 0.14))
@@ -90,8 +88,7 @@ def _ratios(rows: Sequence[Comparison], level: str, name: str, titles: Mapping[s
 
 def _biases(rows: Sequence[Comparison], level: str, name: str, titles: Mapping[str, str]) -> str:
     """Mean error by class of the true count, with its interval, for the coarsest and the finest
-    query.
-    """
+    query."""
     queries = list(dict.fromkeys(r.query for r in rows))
     queries = list(dict.fromkeys([queries[0], queries[-1]]))
     classes = [c for c in CLASSES if any(r.bin == c for r in rows)]
@@ -370,8 +367,7 @@ def compare(
 
     Raises:
         UserError: no measurements that were drawn whole, no such level or column, or none of the
-            release's blocks is published.
-    """
+            release's blocks is published."""
     if source.measured is None:
         raise UserError(
             "its answers were measured on demand, and give no estimates of areas",
@@ -515,8 +511,7 @@ def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
     of ``a`` or ``b`` if one of them has a confidential part.
 
     Raises:
-        UserError: they do not count the same persons' attributes over the same tree.
-    """
+        UserError: they do not count the same persons' attributes over the same tree."""
     one, other = (source_of(release_of(p), "compare") for p in (a, b))
     theirs = {v.name: v for v in other.universes}
     shared = [u for u in one.universes if u.name in theirs]
@@ -559,8 +554,7 @@ def _queries(
     one: ReleaseSource, other: ReleaseSource, universe: Universe, same: Universe
 ) -> dict[str, list[str]]:
     """By level what was measured of a universe in one or the other; of measurements on request the
-    queries whose answers can be held.
-    """
+    queries whose answers can be held."""
     most = SMALL if one.measured is None else universe.schema.cells
     first, second = one.queries(universe), other.queries(same)
     return {

@@ -83,8 +83,7 @@ def consistent(occupied: Ints, home: Ints, bounds: OccupiedBounds, group: Ints) 
     >>> n, able, occ = (np.array(x) for x in ([0, 5, 3, 10, 2], [0, 4, 1, 8, 0], [2, 0, 3, 4, 1]))
     >>> bounds = OccupiedBounds.from_counts(n, able, np.full(5, 20))
     >>> consistent(occ, n, bounds, np.zeros(5, dtype=int)).tolist()
-    [0, 3, 1, 5, 1]
-    """
+    [0, 3, 1, 5, 1]"""
     out = np.clip(occupied, bounds.lower, bounds.upper)
     for g in np.unique(group[bounds.broken(occupied)]):
         here = np.flatnonzero(group == g)

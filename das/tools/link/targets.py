@@ -318,8 +318,7 @@ class LinkTargets(Frozen):
         Raises:
             UserError: a tree without States, a release without any of them, or of PHSafe's mode, or
                 a seeded one for a release that is private.
-            ReleaseError: not a release of the S-DHC, or one that is not whole, or was altered.
-        """
+            ReleaseError: not a release of the S-DHC, or one that is not whole, or was altered."""
         opened, spine = open_sdhc(release), linked.spine
         check_digests(release, statement.read(release))
         _check(opened, linked)

@@ -1,8 +1,7 @@
 """Boundaries of places from a file that a user names: GeoPackage, GeoJSON, shapefile, or what else
 geopandas reads.
 
-geopandas comes with the extra ``maps``; it is loaded when a file is read.
-"""
+geopandas comes with the extra ``maps``; it is loaded when a file is read."""
 
 from __future__ import annotations
 
@@ -56,8 +55,7 @@ def joined(
 
     Raises:
         UserError: there is no such column.
-        InputError: the file has none of these units.
-    """
+        InputError: the file has none of these units."""
     summed = "" if per is None else _numbers(frame, per, path)
     texts = {str(c): _texts(frame[c], geoids) for c in frame.columns if c != frame.geometry.name}
     if column is not None and column not in texts:
@@ -129,8 +127,7 @@ def opened(path: Path) -> Any:
 
     Raises:
         UserError: geopandas is not installed.
-        InputError: not a file of boundaries.
-    """
+        InputError: not a file of boundaries."""
     try:
         import geopandas
     except ImportError:
@@ -158,8 +155,7 @@ def opened(path: Path) -> Any:
 
 def _texts(values: Any, geoids: NDArray[np.str_]) -> NDArray[np.str_]:
     """Keys as text. A file that holds them as numbers has lost their leading zeros, which come
-    back.
-    """
+    back."""
     numbers = values.dtype.kind in "iuf"
     texts = [
         ("" if v != v or v is None else str(int(v)) if numbers else str(v).strip()) for v in values

@@ -78,8 +78,7 @@ def classes(values: NDArray[np.float64], signed: bool) -> list[tuple[float, floa
     >>> [c[:2] for c in classes(np.array([0.0, 1, 2, 3, 4, 5, 60, 70, 80, 90]), False)]
     [(0.0, 1.0), (2.0, 3.0), (4.0, 59.0), (60.0, 79.0), (80.0, 90.0)]
     >>> [c[:2] for c in classes(np.array([-9.0, -1, 0, 2, 3]), True)]
-    [(-9.0, -3.0), (-2.0, -1.0), (0.0, 0.0), (1.0, 2.0), (3.0, 3.0)]
-    """
+    [(-9.0, -3.0), (-2.0, -1.0), (0.0, 0.0), (1.0, 2.0), (3.0, 3.0)]"""
     known = np.sort(values[~np.isnan(values)])
     if not len(known):
         return []

@@ -164,8 +164,7 @@ def guarded_losses(
     the universe's, if it is not the configuration's.
 
     Raises:
-        UserError: a guard on what no statement has.
-    """
+        UserError: a guard on what no statement has."""
     if not guards:
         return ()
     plan = plan or spec.universe(universe).plan
@@ -216,8 +215,7 @@ def lowered(
     accountant.
 
     Raises:
-        SpecError: what is held and kept alone exceeds a guard.
-    """
+        SpecError: what is held and kept alone exceeds a guard."""
     out = dict(chosen)
     for _ in range(TRIES):
         plan = repriced(present, out)

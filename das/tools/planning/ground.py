@@ -205,8 +205,7 @@ def _of_tree(
 
 def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:
     """SHA-256 of the tree and of who may be where, shortened: of nothing that is not published
-    exactly.
-    """
+    exactly."""
     found = hashlib.sha256()
     for codes in tree.spine.codes:
         found.update(np.ascontiguousarray(codes).tobytes())

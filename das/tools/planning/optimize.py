@@ -1,6 +1,5 @@
 """``das plan --optimise``: the best shares of a budget, on the terminal, as JSON, or as tables of a
-configuration.
-"""
+configuration."""
 
 from __future__ import annotations
 

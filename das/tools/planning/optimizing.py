@@ -134,8 +134,7 @@ def optimum(
 
     Raises:
         UserError: a target that nothing reaches, limits that contradict the total, an unknown kind
-            of areas.
-    """
+            of areas."""
     plan, total = universe.plan, universe.plan.cost if rho is None else rho
     _check_detailed(universe, ground.measurements)
     if losses or pairs_cost:
@@ -313,8 +312,7 @@ def _never_dropped(
     kept: Mapping[LevelQuery, Fraction],
 ) -> list[LevelQuery]:
     """What tells every cell of the lowest units apart; and of each level the largest draw, so that
-    it has one.
-    """
+    it has one."""
     out = _detailed_pairs(universe, measurements)
     for level in measurements.levels:
         here = [pair for pair in measurements.pairs if pair[0] == level]

@@ -225,8 +225,7 @@ def target_set_of(
     tables: Sequence[str] = (),
 ) -> TargetSet:
     """The targets, with the names of existing levels, queries and ``tables``. Raises
-    :class:`UserError` for a name that does not exist.
-    """
+    :class:`UserError` for a name that does not exist."""
     targets = []
     for t in file.target:
         level = named(t.level, levels, "level", f"{where}, target")

@@ -75,8 +75,7 @@ def sf1_schema(single_years: bool = False) -> Schema:
     cells; or in single years to 110, 27,972 cells.
 
     >>> sf1_schema().cells, sf1_schema(single_years=True).cells
-    (9576, 27972)
-    """
+    (9576, 27972)"""
     firsts = tuple(range(OLDEST + 1)) if single_years else BINS
     ranges = spans(firsts, OLDEST)
     labels = tuple(years(a, 115 if b == OLDEST else b) for a, b in ranges)
@@ -185,8 +184,7 @@ def table_set(levels: Sequence[str], single_years: bool = False) -> TableSet:
 
     >>> both = table_set(("Tract", "Block"), single_years=True)
     >>> [len(both.lines(level)) for level in ("Block", "Tract")]
-    [773, 4069]
-    """
+    [773, 4069]"""
     if not 1 <= len(levels) <= 2:
         raise SpecError(
             f"{len(levels)} levels", where="tables of SF1", remedy="name the tract and the block"
@@ -211,8 +209,7 @@ def field_of(name: str) -> tuple[str, int] | None:
     """The table and the number of a column, from 1; ``None`` where it is no field of a table.
 
     >>> field_of("P0080071"), field_of("P012A003"), field_of("PCT0120004"), field_of("BLOCK")
-    (('P8', 71), ('P12A', 3), ('PCT12', 4), None)
-    """
+    (('P8', 71), ('P12A', 3), ('PCT12', 4), None)"""
     for pattern in _FIELD:
         if found := pattern.fullmatch(name.strip().upper()):
             letters, number, letter, column = found.groups()
@@ -273,8 +270,7 @@ def _table_tallied(where: Where) -> tuple[LabelledWhere, ...]:
 
 def _group(letter: str) -> Where:
     """Those of an iteration: A to G are race groups, H those of Hispanic origin, I to O the race
-    groups without these.
-    """
+    groups without these."""
     at = _TABLE_LETTERS.index(letter)
     if letter == "H":
         return _HISPANIC
@@ -341,8 +337,7 @@ def schema_of(name: str) -> Schema:
     """The schema of a named set.
 
     >>> schema_of("pl94").cells, schema_of("dhc-persons").cells
-    (2016, 29232)
-    """
+    (2016, 29232)"""
     if name == SF1:
         return sf1_schema()
     if name == REDISTRICTING:

@@ -30,8 +30,7 @@ def recoded(cell: NDArray[np.int64], source: Schema, target: Schema) -> NDArray[
     >>> target = Schema.from_attributes("two", {"sex": ["male", "female"], "age": ["0-17", "18"]})
     >>> one = np.ravel_multi_index((0, 1, 40, 0, 0), DHCP.shape)
     >>> recoded(np.array([one]), DHCP, target)
-    array([3])
-    """
+    array([3])"""
     levels = np.unravel_index(cell, source.shape)
     out = np.zeros(len(cell), dtype=np.int64)
     for attribute in target.attributes:

@@ -1,6 +1,5 @@
 """What an intruder learns: from one count or several, from the levels above, from a plan, from a
-run.
-"""
+run."""
 
 from __future__ import annotations
 
@@ -122,8 +121,7 @@ class _OrPath(click.Group):
 @click.group(cls=_OrPath)
 def risk() -> None:
     """Show what an intruder learns. `das risk PATH` reports on a finished run, or on the plan of
-    a configuration.
-    """
+    a configuration."""
 
 
 risk.add_command(reconstruct)
@@ -195,8 +193,7 @@ def report(
     path: Path, public: bool, priors: Sequence[Fraction], queries: Sequence[str]
 ) -> CommandAnswer:
     """The risk of a run's unique persons (confidential), or the risk from its plan alone (a
-    configuration, or --public).
-    """
+    configuration, or --public)."""
     levels = [float(p) for p in priors]
     if path.is_dir() and not public:
         return _report_of_run(path, levels, queries)
@@ -293,8 +290,7 @@ def posterior(
     priors: Sequence[Fraction],
 ) -> CommandAnswer:
     """The posterior, the risk and the probability of a published count (Kazan and Reiter, table
-    3).
-    """
+    3)."""
     cost = _one(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
     rows = [
         {
@@ -319,8 +315,7 @@ def marginal(
     priors: Sequence[Fraction],
 ) -> CommandAnswer:
     """The average posterior and risk over all possible published counts (table 4; several --rho:
-    supplement, figure 1).
-    """
+    supplement, figure 1)."""
     cost = _many(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
     values = [
         (float(p), float(intruder.joint_marginal_posterior(prior=float(p), **cost))) for p in priors
@@ -380,8 +375,7 @@ def _two_levels(command: Callable[..., CommandAnswer]) -> Callable[..., None]:
 @_two_levels
 def hierarchical(**given: Any) -> CommandAnswer:
     """The posterior of the lower and the upper count, given two levels (tables 5 to 7). Noise
-    N(0, 1/(2 rho)).
-    """
+    N(0, 1/(2 rho))."""
     values, p = intruder.upper_posterior(**given)
     likely = p > 5e-6
     out = {

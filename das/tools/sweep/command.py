@@ -139,8 +139,7 @@ def _of_intervals(path: Path) -> list[dict[str, Any]]:
 
 def _of_areas(folder: Path, kind: str) -> list[dict[str, Any]]:
     """The first column of each published table over the areas of a kind; every other is in
-    ``tables.csv``.
-    """
+    ``tables.csv``."""
     firsts: dict[str, TableRow] = {}
     for r in rows_csv.read_rows(folder / "tables.csv", TableRow, "errors of tables"):
         if r.geography == kind and r.size == "all":
@@ -218,8 +217,7 @@ def sweep(
 
     Every budget and repeat measures the records anew, once for all methods. privacy.json in the
     folder gives the total cost, and paired.csv the differences between methods on the same
-    noise.
-    """
+    noise."""
     spec = load_any(config, changes)
     require(publication(spec.publication()), "sweep", config)
     grid = _budgets(spec, budgets, multiples)

@@ -145,8 +145,7 @@ def _section(
 
 def drawn(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
     """The queries of the panels, at most as many as there are colors. If none of the known queries
-    except the total is present, they are the first that have errors.
-    """
+    except the total is present, they are the first that have errors."""
     present = dict.fromkeys(r.query for r in rows)
     known = [q for q in QUERIES if q in present]
     others = dict.fromkeys(r.query for r in rows if r.mae > 0)
@@ -224,15 +223,13 @@ def write(path: Path, rows: Sequence[SweepRow], *, private: Private = True) -> N
 
 def write_summary(path: Path, rows: Sequence[SummaryRow], *, private: Private = True) -> None:
     """One line for each budget, method, level, query, source and class: means and intervals over
-    the repeats.
-    """
+    the repeats."""
     _write(path, SummaryRow, rows, private)
 
 
 def write_paired(path: Path, rows: Sequence[PairedRow], *, private: Private = True) -> None:
     """One line for each budget, level, query, class and method except the first. It compares the
-    method with the first on the same noise.
-    """
+    method with the first on the same noise."""
     _write(path, PairedRow, rows, private)
 
 
@@ -258,8 +255,7 @@ WARNING = (
 @dataclass(frozen=True, repr=False)
 class SweepResult(NoRepr):
     """The files of a sweep; ``rows`` and the first tables are those of the first universe, and
-    ``others`` the tables of the others.
-    """
+    ``others`` the tables of the others."""
 
     table: Path
     summary: Path
@@ -449,8 +445,7 @@ def _rows(runs: Sequence[_Run], universe: str) -> list[SweepRow]:
 
 def _performed(runs: Sequence[_Run], read: Any, pool: Executor, workers: int) -> Iterator[_Run]:
     """Each run as it is done: first those that were, then the others; of these, what has begun to
-    measure before what can wait for its noise.
-    """
+    measure before what can wait for its noise."""
     yield from (run for run in runs if run.is_done)
     noise = {r.noise: r.directory for r in reversed(runs) if r.statement.exists()}
     due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.goes_on)
@@ -532,8 +527,7 @@ def _written(
 
 def _statement(maker: SeriesMaker, runs: Sequence[_Run]) -> dict[str, Any]:
     """What each run has spent, and all together: exact sums of their own privacy statements, each
-    noise once.
-    """
+    noise once."""
     terms = publication(maker.spec.publication()).resolved(maker.spec).terms
     currency = terms.mechanism.currency
     statements = [privacy_statement.read_ours(r.directory.release) for r in runs]

@@ -231,8 +231,7 @@ class CountsMaker:
         self, upper_tree: OpenedRelease, shown: LookUp | None, work: RunContext
     ) -> ByPlace | None:
         """What the confidential page has of single places, from the answers that the public one
-        shows.
-        """
+        shows."""
         beside = None
         if shown is not None:
             with work.stages.page("errors by place", work.directory.report):

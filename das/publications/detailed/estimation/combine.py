@@ -174,8 +174,7 @@ def nearest(values: Floats, total: Ints) -> Ints:
     ``values`` in the sum of squares.
 
     >>> nearest(np.array([[2.4, 0.0], [-3.0, 1.5], [2.4, 1.5]]), np.array([5, 3])).T.tolist()
-    [[3, 0, 2], [0, 2, 1]]
-    """
+    [[3, 0, 2], [0, 2, 1]]"""
     n, columns = values.shape
     if not n or not columns:
         return np.zeros((n, columns), dtype=np.int64)
@@ -245,8 +244,7 @@ WIDE = 2500.0
 
 def half_widths(noise: QueryNoise, error: ArrayLike, lean: ArrayLike) -> Floats:
     """The margins of estimates with the standard ``error``, in which one draw of ``noise`` has the
-    coefficient ``lean``.
-    """
+    coefficient ``lean``."""
     error, lean = np.asarray(error, dtype=np.float64), np.asarray(lean, dtype=np.float64)
     if noise.variance > WIDE:
         return Z * error

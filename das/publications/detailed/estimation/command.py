@@ -29,8 +29,7 @@ from das.publications.detailed.release import open_groups
 @answering
 def estimate(release: Path, out: Path, integers: bool, csv: bool) -> CommandAnswer:
     """Estimate all groups of a RUN or release from its measurements: values that add up, with
-    standard errors and 95 % intervals.
-    """
+    standard errors and 95 % intervals."""
     opened = open_groups(release_of(release))
     rows, private = estimated(opened, out, integers=integers, csv=csv), opened.spec.run.private
 

@@ -51,8 +51,7 @@ class Tier(Protocol):
 @dataclass(frozen=True, eq=False)
 class Above:
     """What a tree says of its roots: of each iteration, and of the ``states`` that are asked for,
-    by root and bundle.
-    """
+    by root and bundle."""
 
     known: KnownTotals
     states: Mapping[tuple[int, Bundle], Belief] = field(default_factory=dict)
@@ -195,8 +194,7 @@ class Forest:
 
     def _shared(self, at: int, row: int, bundle: Bundle, below: int, member: int) -> Floats:
         """What the family of a region adds up, as linear forms of the state of one of its
-        members.
-        """
+        members."""
         layer, (where, width) = self.layers[below], self.places(below, member, bundle)
         out = [np.zeros((0, width))]
         for c in bundle:
@@ -271,8 +269,7 @@ class Forest:
 
     def joints(self, at: int) -> Iterator[tuple[int, int, Belief]]:
         """The row, the column, and the cells of the node's table, wherever they are not what the
-        total makes of the region's own.
-        """
+        total makes of the region's own."""
         layer = self.layers[at]
         for level, row, bundle in list(self._down):
             if level == at:

@@ -46,8 +46,7 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class KnownTotals(Frozen):
     """Estimates, the variances that they are weighted by (infinite where nothing is known), and
-    those that they have.
-    """
+    those that they have."""
 
     value: Floats
     work: Floats
@@ -76,8 +75,7 @@ def met(one: KnownTotals, other: KnownTotals) -> KnownTotals:
 
 def added(children: KnownTotals, parent: NDArray[np.int64], parents: int) -> KnownTotals:
     """The sums of children, ``parent`` of each in order, ``(parents, iterations)``; 0 of a parent
-    without children.
-    """
+    without children."""
     first = np.flatnonzero(np.diff(parent, prepend=-1))
     out = []
     for x in (children.value, children.work, children.true):
@@ -92,8 +90,7 @@ def shared(
     children: KnownTotals, sums: KnownTotals, final: KnownTotals, parent: NDArray[np.int64]
 ) -> KnownTotals:
     """The final estimates of children, given the estimates ``children`` from their own subtrees and
-    the ``final`` estimates of their parents.
-    """
+    the ``final`` estimates of their parents."""
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.where(sums.work > 0, 1 / sums.work, 0.0)
         alpha = final.work * part  # how far the sum of the children is in the parent
@@ -415,8 +412,7 @@ def coarser(table: AdaptiveTable, fine: int, coarse: int) -> Floats:
 
     >>> from das.publications.detailed.model.tables import TENURE
     >>> coarser(TENURE, 1, 0)
-    array([[1., 1., 1.]])
-    """
+    array([[1., 1., 1.]])"""
     return _coarser(table.sizes[fine].tobytes(), table.sizes[coarse].tobytes())
 
 

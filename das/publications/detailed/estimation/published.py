@@ -1,6 +1,5 @@
 """What a region is said to be in the end, under each name that it is measured under: values,
-standard errors, intervals.
-"""
+standard errors, intervals."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ from das.publications.detailed.model.iterations import Iterations, Kind, Regions
 @dataclass(eq=False)
 class Wholes:
     """For each layer, the ``totals`` ``(regions, columns)``. By layer, region and column, the cells
-    of the node's ``tables``.
-    """
+    of the node's ``tables``."""
 
     totals: list[Ints] = field(default_factory=list)
     tables: dict[tuple[int, int, int], Ints] = field(default_factory=dict)
@@ -200,8 +198,7 @@ def bundles(every: Sequence[Sum]) -> list[list[int]]:
 
 def _cover(iterations: Iterations, whole: int, among: NDArray[np.int64]) -> tuple[int, ...]:
     """The iterations whose codes all belong to the whole, if each code of the whole is in exactly
-    one of them; otherwise none.
-    """
+    one of them; otherwise none."""
     wanted = _codes(iterations, whole)
     inside = [i for i in among.tolist() if (codes := _codes(iterations, i)) and codes <= wanted]
     covered = sorted(c for i in inside for c in _codes(iterations, i))
@@ -223,8 +220,7 @@ TableRows = Sequence[tuple[tuple[tuple[str, ...], ...], Ints]]
 @dataclass(frozen=True, eq=False)
 class Estimates:
     """By group and row of its table, ``(groups, rows)``; ``row`` and ``column`` of each group in
-    its layer.
-    """
+    its layer."""
 
     labels: tuple[tuple[str, ...], ...]
     row: Ints
@@ -247,8 +243,7 @@ def estimates(
     own: Ints | None = None,
 ) -> Iterator[Estimates]:
     """The estimates of a layer of the tree, or of its guests. ``host`` has the rows in the tree of
-    the regions ``own`` of the layer.
-    """
+    the regions ``own`` of the layer."""
     own = np.arange(len(layer)) if own is None else own
     host = own if host is None else host
     final, special = forest.final[at].rows(host), {(r, c): s for r, c, s in forest.joints(at)}

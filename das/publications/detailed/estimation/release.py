@@ -45,8 +45,7 @@ TOGETHER = 256
 @dataclass(frozen=True)
 class RunKinds:
     """Types of regions of a run: those that states and what is below them add up to, from the top;
-    and those that make no such sums.
-    """
+    and those that make no such sums."""
 
     nation: str | None
     state: str
@@ -63,8 +62,7 @@ KINDS: Mapping[str, RunKinds] = {
 @dataclass(frozen=True, eq=False)
 class Chunk:
     """Iterations that are done together: their numbers; sums and bundles by their places among
-    these.
-    """
+    these."""
 
     columns: NDArray[np.int32]
     sums: tuple[tuple[int, tuple[int, ...]], ...]
@@ -166,8 +164,7 @@ def estimate(
     there. Returns how many rows each type of region has.
 
     Raises:
-        UserError: the release is one of households; or ``out`` holds something else.
-    """
+        UserError: the release is one of households; or ``out`` holds something else."""
     if not opened.spec.parameters.product.staged:
         raise UserError(
             "estimates are of persons: a release of households has no first stage, and no"
@@ -221,15 +218,13 @@ class _RunEstimates:
     @cached_property
     def chain(self) -> tuple[str, ...]:
         """Types of regions that add up, from the states down; those below that are not measured are
-        passed over.
-        """
+        passed over."""
         return self.kinds.state, *(k for k in self.kinds.below if self.plans.get(k))
 
     @property
     def order(self) -> tuple[str, ...]:
         """The order of estimation. A region with several names is estimated under its lowest, which
-        has the most iterations.
-        """
+        has the most iterations."""
         return *reversed(self.chain), *(k for k in self.kinds.beside if self.plans.get(k))
 
     @cached_property
@@ -502,8 +497,7 @@ class _StateTree:
         self, kind: str, chunk: Chunk, some: NDArray[np.int32], rows: Ints | None = None
     ) -> list[tuple[Layer, Ints, Ints]]:
         """Regions of other types that are the same as some of these, with measurements of their
-        own.
-        """
+        own."""
         run, out = self.run, []
         mine = some if rows is None else some[rows]
         for guest, (of, number) in run.hosts.items():

@@ -3,8 +3,7 @@
 A column whose values are all of one width, and sound, is read digit by digit, all lines at once. Of
 any other the distinct values are judged. Which line a fault is on is looked for only where there is
 one. What a file may look like is said in
-:mod:`das.files.delimited`; it may be compressed (``.gz``).
-"""
+:mod:`das.files.delimited`; it may be compressed (``.gz``)."""
 
 from __future__ import annotations
 
@@ -79,8 +78,7 @@ def _rows(column: pa.BinaryArray, width: int) -> NDArray[np.uint8] | None:
 @dataclass(frozen=True, eq=False)
 class LinesRead:
     """The sound lines of a batch: which ``record`` of the file each is, from 0, and the ``values``
-    of its columns.
-    """
+    of its columns."""
 
     record: NDArray[np.int64]
     values: Mapping[str, NDArray[np.signedinteger[Any]]]
@@ -237,8 +235,7 @@ class Reading:
 
     def _lines_of(self, records: set[int]) -> tuple[dict[int, int], tuple[int, str] | None]:
         """The lines of records, and the first line with another number of fields, and its
-        number.
-        """
+        number."""
         out: dict[int, int] = {}
         cut, record = None, 0
         with _opened(self.path) as stream:

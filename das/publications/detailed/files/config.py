@@ -1,6 +1,5 @@
 """``config.json``: budgets, thresholds and switches. Numbers are taken as the decimals that are
-written, never as floats.
-"""
+written, never as floats."""
 
 from __future__ import annotations
 
@@ -53,8 +52,7 @@ class Settings:
 
 def read(path: Path, product: Product, faults: Faults) -> Settings | None:
     """The settings of a product in the file, or ``None`` if it has a fault. Unknown keys are
-    ignored.
-    """
+    ignored."""
     before = len(faults)
     if (given := _given(path, product, faults)) is None:
         return None
@@ -67,8 +65,7 @@ def budget_key(product: Product, table: AdaptiveTable, at: GroupLevel) -> str:
     """
     >>> from das.publications.detailed.model.tables import HOUSEHOLD_TYPE
     >>> budget_key(PRODUCTS["households"], HOUSEHOLD_TYPE, GroupLevel("PR-STATE", 1))
-    'privacy_budget_h_t3_level_1_pr_state'
-    """
+    'privacy_budget_h_t3_level_1_pr_state'"""
     return f"privacy_budget_{_table_key(product, table)}_{at}"
 
 
@@ -310,8 +307,7 @@ def _is_whole(value: Any) -> bool:
 
 def _integer(digits: str) -> int | Decimal:
     """A whole number; one that no key can have, of more digits than Python turns into an integer,
-    as it is written.
-    """
+    as it is written."""
     return int(digits) if len(digits) <= 100 else Decimal(digits)
 
 

@@ -61,8 +61,7 @@ def regions(folder: Path, parameters: Parameters) -> Regions:
 
     Raises:
         InputError: with all faults of the file, or as many as the message has room for; a run
-            without a block is one.
-    """
+            without a block is one."""
     faults, wanted = Faults(), states_read(parameters)
     columns = [
         *block_fields(),
@@ -121,8 +120,7 @@ def check_runs(
     states: NDArray[np.int64], parameters: Parameters, file: str, what: str, faults: Faults
 ) -> None:
     """Each run has something in one of the ``states`` that were found; asked where nothing else is
-    wrong.
-    """
+    wrong."""
     if len(faults):
         return
     for run in parameters.runs:

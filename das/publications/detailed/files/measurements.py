@@ -9,8 +9,7 @@ columns are
 * ``VALUES``, the answers of a table of that size, in the order of
   :class:`das.publications.detailed.model.tables.AdaptiveTable`.
 
-The metadata of a file say what noise each answer has.
-"""
+The metadata of a file say what noise each answer has."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ _COLUMNS = ("REGION_ID", "ITERATION_CODE", "TABLE_SIZE", "FIRST_STAGE", "VALUES"
 
 def folder(root: Path, plan: LevelPlan) -> Path:
     """Where the measurements of a level for one table lie, of a product whose measurements are in
-    ``root``.
-    """
+    ``root``."""
     name = plan.at.name.replace(" ", "-")
     return root / f"{name}.parquet" / "DPQuery" / plan.table.name
 
@@ -86,8 +84,7 @@ def read(
     alone.
 
     Raises:
-        ReleaseError: the file is damaged, or is not of this level.
-    """
+        ReleaseError: the file is damaged, or is not of this level."""
     source = opened(file)
     with readable(file):
         table = source.read(list(_COLUMNS))
@@ -159,8 +156,7 @@ def part(
     """All batches of one subtree, together.
 
     Raises:
-        ReleaseError: there is none; or see :func:`read`.
-    """
+        ReleaseError: there is none; or see :func:`read`."""
     files = sorted(folder(root, plan).glob(f"part-{subtree:05d}-*.parquet"))
     if not files:
         raise ReleaseError(
@@ -305,8 +301,7 @@ def place(folder: Path, release: Path) -> Path:
     replaced there are estimates alone.
 
     Raises:
-        UserError: there is something else, or the folder is in the run.
-    """
+        UserError: there is something else, or the folder is in the run."""
     out, run = folder.resolve(), release.resolve()
     run = run.parent if (run.parent / "confidential").exists() else run
     if out == run or run in out.parents:

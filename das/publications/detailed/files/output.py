@@ -9,8 +9,7 @@ folder has the same rows. All tables appear together when they are whole, or not
 * ``t3/T03001`` to ``t3/T03004``: with ``T3_DATA_CELL``; one folder for each size of the table.
 * ``t4/T04001``, ``t4/T04002``: with ``T4_DATA_CELL``.
 
-Rows of a seeded run have one column more (:mod:`das.model.not_private`).
-"""
+Rows of a seeded run have one column more (:mod:`das.model.not_private`)."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ def layouts(product: Product) -> dict[str, tuple[str, ...]]:
     >>> layouts(PRODUCTS["persons"])
     {'t1': (), 't2': ('AGESTART', 'AGEEND', 'SEX')}
     >>> list(layouts(PRODUCTS["households"]))
-    ['t3/T03001', 't3/T03002', 't3/T03003', 't3/T03004', 't4/T04001', 't4/T04002']
-    """
+    ['t3/T03001', 't3/T03002', 't3/T03003', 't3/T03004', 't4/T04001', 't4/T04002']"""
     if product.staged:
         return {"t1": ()} | {table.name: table.columns for table in product.tables}
     return {
@@ -106,8 +104,7 @@ def write(
 
     Raises:
         InputError: rows of another table, of other columns, or of a run that is not among ``runs``;
-            or ``folder`` holds something else. Nothing is written.
-    """
+            or ``folder`` holds something else. Nothing is written."""
     tables, written = layouts(product), dict.fromkeys(layouts(product), 0)
     _refuse_others(folder, tables)
     with atomic.folder(folder) as draft, ExitStack() as stack:

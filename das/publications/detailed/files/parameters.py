@@ -1,6 +1,5 @@
 """The folder of parameters: ``config.json``, and the tables of codes, of iterations, and of the
-codes in each iteration.
-"""
+codes in each iteration."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ def read(folder: Path, product: Product) -> Parameters:
     Raises:
         SpecError: faults of ``config.json`` alone.
         InputError: faults of other files. Either names all of them, or as many as a message has
-            room for, and how many.
-    """
+            room for, and how many."""
     faults = Faults()
     settings = config.read(folder / config.FILE, product, faults)
     tables = _Tables(

@@ -72,8 +72,7 @@ def records(
 
     Raises:
         InputError: with all faults of all files, or as many as the message has room for; a run
-            without a record is one.
-    """
+            without a record is one."""
     faults, paths, product = Faults(), files(folder, parameters.product), parameters.product
     parts = [part for path in paths for part in _read(path, parameters, regions, faults)]
     every = GroupRecords.joined(parts, [t.name for t in product.tables])
@@ -98,8 +97,7 @@ def batches(
     Raises:
         InputError: at the end, with all faults of the file, or as many as the message has room for.
             After the first fault nothing is given any more, and the rest of the file is looked
-            through.
-    """
+            through."""
     faults = Faults()
     yield from _read(path, parameters, regions, faults, left_out)
     faults.refuse(path.parent, REMEDY)
@@ -115,8 +113,7 @@ def every(
     ``left_out``.
 
     Raises:
-        InputError: as :func:`batches`, after each file; and at the end, if a run has no record.
-    """
+        InputError: as :func:`batches`, after each file; and at the end, if a run has no record."""
     inhabited, given = np.zeros(100, dtype=bool), list(paths)
     for path in given:
         for batch in batches(path, parameters, regions, left_out):
@@ -189,8 +186,7 @@ def _is_text(path: Path) -> bool:
 
 def fields(product: Product, known: Sequence[str]) -> list[Field]:
     """The columns of a product's records, in their order; codes of race and ethnicity are among
-    those that are ``known``.
-    """
+    those that are ``known``."""
     races = [
         _code(RACES[0], known),
         *(_code(name, known, null=True) for name in RACES[1:]),

@@ -1,6 +1,5 @@
 """``pop-group-totals.txt``: totals of groups of persons that were published, in the layout of table
-t1.
-"""
+t1."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def totals(path: Path, parameters: Parameters) -> GroupTotals:
 
     Raises:
         InputError: with all faults, or as many as the message has room for: a group that is there
-            twice, a region of no type, an iteration that is not tabulated among them.
-    """
+            twice, a region of no type, an iteration that is not tabulated among them."""
     faults, fields = Faults(), _fields(parameters.iterations)
     paths = files(path)
     parts = [np.zeros((5, 0), dtype=np.int64)]
@@ -108,8 +106,7 @@ def _by_type(
 
 def _fields(iterations: Iterations) -> list[Field]:
     """Columns in their order. An id is its number and how many digits it has, an iteration its
-    number among the iterations.
-    """
+    number among the iterations."""
     number_of = np.full(10**4, -2, dtype=np.int64)
     number_of[iterations.code[iterations.tabulated].astype(np.int64)] = iterations.tabulated
 

@@ -26,8 +26,7 @@ with the same codes, alone and in combination, and each code is in one pair. The
 h_C) \max(2, r) + h_E` for all tables. That is too little if iterations do not come in pairs,
 because a person with two codes can then be in three groups.
 
-Source: Haney et al. (2024), *SafeTab-P*, sections 2.3, 3.2 and 5.2.
-"""
+Source: Haney et al. (2024), *SafeTab-P*, sections 2.3, 3.2 and 5.2."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ RACE_CODES = 8
 
 class Kind(IntEnum):
     """Which codes put a person into an iteration: all race codes, one of them, or the ethnicity
-    code.
-    """
+    code."""
 
     ALONE = 0
     COMBINATION = 1
@@ -82,8 +80,7 @@ class GroupLevel:
     ...     GroupLevel("PR-TRACT", 2).key,
     ...     str(GroupLevel("PR-TRACT", 2)),
     ... )
-    ('PR-TRACT detailed', '(PR-TRACT, 2)', 'level_2_pr_tract')
-    """
+    ('PR-TRACT detailed', '(PR-TRACT, 2)', 'level_2_pr_tract')"""
 
     region: str
     level: int
@@ -172,14 +169,12 @@ class Iterations(Frozen):
 
     def stability(self, at: GroupLevel, race_codes: int) -> int:
         """The most groups of a level that a person can be in, if ``race_codes`` codes of race are
-        read.
-        """
+        read."""
         return self.most(self.measured_at(at), race_codes)
 
     def most(self, among: NDArray[np.int32], race_codes: int, ethnic: bool = True) -> int:
         """The most iterations of ``among`` that a person with ``race_codes`` codes of race can be
-        in; ``ethnic`` says whether iterations of ethnicity count, too.
-        """
+        in; ``ethnic`` says whether iterations of ethnicity count, too."""
         if (key := among.tobytes()) not in self._largest:  # every plan needs it again
             self._largest[key] = self._largest_of(among)
         alone, combined, together, ethnicity = self._largest[key]

@@ -1,6 +1,5 @@
 """Records of the Detailed DHC: where a person lives, the codes of race and ethnicity that they
-reported, and their cell of each table.
-"""
+reported, and their cell of each table."""
 
 from __future__ import annotations
 
@@ -165,8 +164,7 @@ class GroupTotals(Frozen):
 
     def refuse_others(self, regions: Regions, where: object) -> None:
         """Raises :class:`InputError` where no group is in any of the ``regions``: the totals are of
-        another place.
-        """
+        another place."""
         if not any(
             np.isin(region, regions.ids[kind]).any()
             for kind, region in self.region.items()

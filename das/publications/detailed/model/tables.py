@@ -24,8 +24,7 @@ for every size of the table, because one answer changes by 1. So exact accountin
 each stage, and needs no bound in between (:mod:`das.accounting.zcdp`). (Geometric noise:
 read :math:`\varepsilon` for r, and scale :math:`s/\varepsilon` for :math:`s/2r`.) ∎
 
-Source: Haney et al. (2024), *SafeTab-P*, algorithms 1 to 3 and section 4.2.
-"""
+Source: Haney et al. (2024), *SafeTab-P*, algorithms 1 to 3 and section 4.2."""
 
 from __future__ import annotations
 
@@ -138,8 +137,7 @@ TENURE = _of_codes("t4", "T4_DATA_CELL", ("0",) * 4, ("1", "2", "3", "3"))
 @dataclass(frozen=True)
 class Product:
     """What is made of one kind of record: ``tables``, and whether their sizes are found by a first
-    stage.
-    """
+    stage."""
 
     name: str
     record: str
@@ -279,6 +277,5 @@ class Parameters(Frozen):
 
     def cost(self, run: str) -> Fraction:
         """The cost of all levels of a run, in the currency of the mechanism, for neighbors that
-        differ by one record added or removed.
-        """
+        differ by one record added or removed."""
         return sum((p.cost for p in self.plans(run)), Fraction(0))

@@ -175,8 +175,7 @@ TITLES = {
 
 def _margins(parameters: Parameters, texts: Sequence[str]) -> dict[GroupLevel, int]:
     """The margin of each level that one is wished for; the name of one level counts more than that
-    of several.
-    """
+    of several."""
     tabulated = {at for by in parameters.budgets.values() for at, cost in by.items() if cost}
     known = {at for by in parameters.thresholds.values() for at in by}
     names = {key(at.name): (2, [at]) for at in sorted(known)}

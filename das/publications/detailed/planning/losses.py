@@ -121,8 +121,7 @@ def worst(every: Sequence[Composition], at: Fraction) -> tuple[float, float]:
 
 def is_contained(parameters: Parameters, small: str, large: str) -> bool:
     """Whether each draw of one run is also a draw of the other, level by level. Then a record in
-    the first does not lose more.
-    """
+    the first does not lose more."""
     mine, other = (by_iterations(parameters, run) for run in (small, large))
     return all(
         key in other
@@ -146,8 +145,7 @@ def mixtures(
     parameters: Parameters, plan: LevelPlan, race_codes: int | None = None, ethnic: bool = True
 ) -> list[tuple[int, int]]:
     """How many groups with a total alone, and how many others, a record is in at a level: see the
-    module.
-    """
+    module."""
     iterations, codes = parameters.iterations, parameters.race_codes
     codes = codes if race_codes is None else min(race_codes, codes)
     among = iterations.measured_at(plan.at)
@@ -174,8 +172,7 @@ def _parts(
 
 def by_iterations(parameters: Parameters, run: str) -> dict[_Key, list[LevelPlan]]:
     """The levels that are of the same iterations, so that a person is in as many groups of a kind
-    in each.
-    """
+    in each."""
     out: dict[_Key, list[LevelPlan]] = {}
     for plan in parameters.plans(run):
         out.setdefault((plan.at.level, plan.at.fine), []).append(plan)
@@ -184,8 +181,7 @@ def by_iterations(parameters: Parameters, run: str) -> dict[_Key, list[LevelPlan
 
 def _drawn(plans: Sequence[LevelPlan], kind: str) -> _Drawn:
     """What is drawn of one group at each level, of :data:`TOTALS` or :data:`TABLES`, in whatever
-    run.
-    """
+    run."""
     of = {TOTALS: [p.totals for p in plans], TABLES: [p.tables for p in plans]}[kind]
     return Counter(
         (d.mechanism, d.parameter)
@@ -221,8 +217,7 @@ class Tails(Frozen):
     @staticmethod
     def from_noise(noise: QueryNoise) -> Tails:
         """The tails of the noise of one answer. Raises :class:`SpecError` for noise so wide that a
-        plan with it is meaningless.
-        """
+        plan with it is meaningless."""
         return _tails(noise.mechanism, noise.parameter)
 
     def above(self, x: int) -> float:
@@ -231,8 +226,7 @@ class Tails(Frozen):
         >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
         >>> noise = Tails.from_noise(QueryNoise("", "", DISCRETE_GAUSSIAN, Fraction(625)))
         >>> f"{noise.above(93):.2e}", round(noise.above(-1) + noise.above(0), 12)
-        ('9.19e-05', 1.0)
-        """
+        ('9.19e-05', 1.0)"""
         return 1 - self._at(-x - 1) if x < 0 else self._at(x)
 
     def probability_within(self, most: int) -> float:

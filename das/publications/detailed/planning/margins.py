@@ -21,8 +21,7 @@ the smallest x with :math:`P[X \le x] \ge p`. A group of n is published with pro
 > T - n]`, and then has a mean error of :math:`E[X \mid X > T - n]` (equations 12 and 13). The paper
 evaluates the latter on the normal distribution; here it is evaluated on the discrete one.
 
-Source: Haney et al. (2024), *SafeTab-P*, sections 5.3.2, 6.1 and 6.3.
-"""
+Source: Haney et al. (2024), *SafeTab-P*, sections 5.3.2, 6.1 and 6.3."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def least_budget(
 
     >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
     >>> [float(least_budget(DISCRETE_GAUSSIAN, m, 9, Fraction(1, 10))) for m in (3, 11, 50)]
-    [1.529, 0.1449, 0.007531]
-    """
+    [1.529, 0.1449, 0.007531]"""
     return rounded_up(
         least_cost(mechanism, Neighbours.UNBOUNDED, most, coverage) * stability / (1 - first)
     )
@@ -68,8 +66,7 @@ def conventional_budget(most: int, stability: int, first: Fraction, z: Fraction 
     >>> [
     ...     round(float(conventional_budget(m, 9, Fraction(1, 10))), 3) for m in (3, 11, 50)
     ... ]  # table 7
-    [2.134, 0.159, 0.008]
-    """
+    [2.134, 0.159, 0.008]"""
     return stability * z**2 / (2 * most**2 * (1 - first))
 
 
@@ -114,8 +111,7 @@ def suppression(plan: LevelPlan, chance: Fraction) -> int | None:
     """What the total of a group without a table has to exceed to be published; nothing where all
     are.
 
-    ``chance`` is how often a group of nobody is not, at least.
-    """
+    ``chance`` is how often a group of nobody is not, at least."""
     if not chance or not plan.first or plan.at.fine:
         return None
     return Tails.from_noise(cells_of(plan)).quantile(chance)
@@ -123,8 +119,7 @@ def suppression(plan: LevelPlan, chance: Fraction) -> int | None:
 
 def published(plan: LevelPlan, chance: Fraction, people: int) -> float:
     """The probability that a group of ``people`` people is published, if the second stage measures
-    only its total.
-    """
+    only its total."""
     least = suppression(plan, chance)
     return 1.0 if least is None else Tails.from_noise(cells_of(plan)).above(least - people)
 
@@ -180,8 +175,7 @@ class TableSize:
 @dataclass(frozen=True)
 class LevelOutlook:
     """How the groups of one level come out. ``stages`` are by query; ``suppression`` as the
-    function of that name.
-    """
+    function of that name."""
 
     plan: LevelPlan
     stages: Mapping[str, StageNoise]
@@ -234,8 +228,7 @@ def planned(
     within ``margins``. Other budgets stay. With ``error``, the thresholds of all levels are those
     from which each table has at most this mean relative error.
 
-    Raises :class:`SpecError` for a level that has no thresholds, or a margin below 0.
-    """
+    Raises :class:`SpecError` for a level that has no thresholds, or a margin below 0."""
     for at, most in margins.items():
         if not all(at in by_level for by_level in parameters.thresholds.values()):
             raise SpecError("there are no thresholds for this level", where=at.name)

@@ -52,8 +52,7 @@ FREE, ONLY, UNTABULATED = ("False", "False"), ("True", "False"), ("Null", "Null"
 @dataclass(frozen=True, eq=False)
 class _Group:
     """An iteration or, of race, a pair: its codes by their places, and the flags of those alone and
-    in combination.
-    """
+    in combination."""
 
     name: str
     level: int
@@ -64,8 +63,7 @@ class _Group:
 
 def tables(codes: int = CODES) -> dict[str, str]:
     """The files of code tables, by name. Raises :class:`InputError` for a number of codes that
-    cannot be.
-    """
+    cannot be."""
     if not LEAST_CODES <= codes <= CODES:
         raise InputError(
             f"{codes} codes", where="simulate", remedy=f"ask for {LEAST_CODES} to {CODES}"
@@ -104,8 +102,7 @@ def tables(codes: int = CODES) -> dict[str, str]:
 
 def _races(codes: int) -> Iterator[_Group]:
     """Major groups, regional ones, and detailed ones, as runs of codes: each detailed group is in
-    one regional group or in none.
-    """
+    one regional group or in none."""
     for i, part in enumerate(np.array_split(np.arange(codes), _MAJOR), 1):
         yield _Group(f"Race {i}", 0, part, UNTABULATED, UNTABULATED)
     groups = _part(_GROUPS, codes, 12)
@@ -138,8 +135,7 @@ def _races(codes: int) -> Iterator[_Group]:
 
 def _origins(codes: int) -> Iterator[_Group]:
     """Groups of ethnicity: the last codes are Hispanic. Those of the first detailed group are in no
-    regional one.
-    """
+    regional one."""
     count, groups = _part(_HISPANIC, codes, 8), _part(_ORIGINS, codes, 4)
     group = np.repeat(np.arange(groups), share_out(count, zipf(groups, 1), least=1))
     hispanic, regions = np.arange(codes - count, codes), _part(_ORIGIN_REGIONS, codes, 2)
@@ -216,8 +212,7 @@ def write(
     folder: Path, product: Product, states: Sequence[State], codes: int, given: Path | None = None
 ) -> None:
     """A folder of parameters; with code tables, and budgets for the same product, of the folder
-    ``given``.
-    """
+    ``given``."""
     said: Mapping[str, Any] = settings(product, states)
     if given is None:
         files = {name: text.encode() for name, text in tables(codes).items()}
@@ -252,8 +247,7 @@ _RESERVATION, _OF_STATE = 10, 80
 @dataclass(frozen=True, eq=False)
 class GroupBlocks:
     """``(blocks,)``: the columns of ``GRF-C.txt`` as numbers, the ``persons`` of each, and its
-    tract, numbered from 0.
-    """
+    tract, numbered from 0."""
 
     columns: dict[str, Ints]
     persons: Ints
@@ -265,8 +259,7 @@ class GroupBlocks:
 
 def chosen(states: str) -> list[State]:
     """States by their postal abbreviations, PR among them, or ``all``. Raises :class:`InputError`
-    for one that is none.
-    """
+    for one that is none."""
     known = {s.usps: s for s in STATES}
     wanted = list(known) if states.upper() == ALL else states.upper().split(",")
     if wrong := [s for s in wanted if s not in known]:

@@ -65,8 +65,7 @@ COLUMNS: Mapping[str, Mapping[str, int]] = {
 @dataclass(frozen=True)
 class _Job:
     """A state to make: its ``share`` of places, and how many persons. All of it travels to a
-    process.
-    """
+    process."""
 
     folder: Path
     product: str
@@ -252,8 +251,7 @@ def _header(columns: Mapping[str, int]) -> bytes:
 
 def _lines(values: Mapping[str, NDArray[np.integer]], widths: Mapping[str, int]) -> bytes:
     """Lines of fields: digits, or True and False where there is no width. A code of 0 is
-    ``Null``.
-    """
+    ``Null``."""
     rows, last = len(next(iter(values.values()))), list(widths)[-1]
     ends = {name: "\n" if name == last else DELIMITER for name in widths}
     out = np.zeros(rows, dtype=[(name, f"S{(width or 5) + 1}") for name, width in widths.items()])

@@ -5,8 +5,7 @@ Most people write one code, few have eight. The first is drawn from the mixture 
 weight in it starts from its frequency in the nation (Zipf's law, in an order of its own for each
 seed). Two log-normal effects of the tract multiply it: one on the code and one on its regional
 group, so that groups cluster. The next codes are drawn from the mixture of the same tract or,
-equally often, from that of the nation.
-"""
+equally often, from that of the nation."""
 
 from __future__ import annotations
 
@@ -92,8 +91,7 @@ def draw_codes(
     rng: np.random.Generator, mixture: Mixture, tract: Ints
 ) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
     """Codes of race ``(people, 8)`` and of ethnicity, of people who live in these tracts, numbered
-    from 0 without gaps.
-    """
+    from 0 without gaps."""
     tracts = int(tract.max(initial=0)) + 1
     here = mixture.weight * skewed(rng, (tracts, len(mixture.race)), _ON_CODE)
     here *= skewed(rng, (tracts, int(mixture.group.max()) + 1), _ON_GROUP)[:, mixture.group]
@@ -195,8 +193,7 @@ def _counted(
     file: Path, parameters: Parameters, regions: Regions, levels: list[GroupLevel]
 ) -> dict[GroupLevel, CountedGroups]:
     """The groups that somebody of a file is in, by their numbers, and how many households of them
-    there are.
-    """
+    there are."""
     out: dict[GroupLevel, list[CountedGroups]] = {at: [] for at in levels}
     for batch in records.batches(file, parameters, regions):
         rows, combination = packed(

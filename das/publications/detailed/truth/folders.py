@@ -1,6 +1,5 @@
 """The input of a run of the Detailed DHC: folders of parameters and of data, and what tells them
-from others.
-"""
+from others."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ class GivenFolders:
 
     def refuse(self, out: Path) -> None:
         """Raises :class:`UserError` if the run folder ``out`` would lie in one of them: published
-        files do not belong with records.
-        """
+        files do not belong with records."""
         within = {out.resolve(), *out.resolve().parents}
         if inside := [f for f in (self.data, self.parameters) if f.resolve() in within]:
             raise UserError(
@@ -102,8 +100,7 @@ class ReadFolders:
 
 def read_folders(given: GivenFolders) -> ReadFolders:
     """Raises :class:`InputError` or :class:`SpecError` with all faults of a file at once. Records
-    are checked later, as they are read.
-    """
+    are checked later, as they are read."""
     parameters = parameter_files.read(given.parameters, given.product)
     regions = geography.regions(given.data, parameters)
     files = records.files(given.data, given.product)
@@ -152,8 +149,7 @@ def people_path(folder: Path, state: str) -> Path:
 
 def write_people(folder: Path, batches: Iterable[PeopleBatch], regions: Regions) -> int:
     """A file for each state of the ``regions``, also where nobody lives. Returns how many records
-    there are.
-    """
+    there are."""
     written, states = 0, [str(s, "ascii") for s in regions.states]
     state_of = np.searchsorted(regions.states, regions.state).astype(np.int8)
     with ExitStack() as drafts:

@@ -42,8 +42,7 @@ class GroupCounter:
     @cached_property
     def _combination(self) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
         """The distinct combinations of codes, ``(combinations, race codes + 1)``, and which of them
-        each record has.
-        """
+        each record has."""
         given = self._records.open("to count who is in which group")
         return packed(given.codes[:, : self._parameters.race_codes], given.ethnicity[:, None])
 
@@ -101,8 +100,7 @@ class GroupCounts(Protocol):
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupTruth(GroupCounts):
     """The ``region`` and the ``combination`` of each record. Combination ``c`` is in the iterations
-    ``member[indptr[c] : indptr[c + 1]]``.
-    """
+    ``member[indptr[c] : indptr[c + 1]]``."""
 
     region: NDArray[np.int32]
     combination: NDArray[np.int32]
@@ -170,8 +168,7 @@ class GroupTruth(GroupCounts):
 
     def _pairs(self) -> Iterator[tuple[Ints, Ints, slice]]:
         """Yields, for some records at a time: the groups of each, one record after the other; how
-        many groups each has; and which records these are.
-        """
+        many groups each has; and which records these are."""
         times_of = np.diff(self.indptr)
         for start in range(0, len(self.region), _TOGETHER):
             here = slice(start, start + _TOGETHER)
@@ -184,8 +181,7 @@ class GroupTruth(GroupCounts):
 
 def _add(out: Ints, cell: Ints) -> None:
     """Count cells into ``out``. Records that are processed together mostly lie near each other, so
-    it touches only the range between the least and the greatest cell.
-    """
+    it touches only the range between the least and the greatest cell."""
     if len(cell):
         least = int(cell.min())
         found = np.bincount(cell - least)

@@ -1,8 +1,7 @@
 """The Detailed DHC, from folders of parameters and records to tables.
 
 parameters, regions, records -> measurements | -> tables
-                        (truth ends here)    |
-"""
+                        (truth ends here)    |"""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ class DetailedMaker:
 
     def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
         """The folders, with every fault at once, and how many records there are: all of them are
-        read, state by state, so that there is no size to refuse.
-        """
+        read, state by state, so that there is no size to refuse."""
         progress.stage("read", None)
         read = read_folders(self._given)
         records = read.counted()

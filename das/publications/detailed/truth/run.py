@@ -110,8 +110,7 @@ def measure(
 
     Raises:
         PrivacyError: the counts are not those of these regions, or table sizes are given although
-            the first stage decides them.
-    """
+            the first stage decides them."""
     counts, members = truth.open("to add noise to it"), iterations.measured_at(plan.at)
     only = iterations.detailed_only[members] if plan.first else np.zeros(len(members), dtype=bool)
     if (counts.regions, counts.iterations) != (len(regions), len(only)) or (
@@ -230,8 +229,7 @@ def measure_groups(
     directory: RunDirectory, engine: Engine, progress: Progress, accept_spent: bool = False
 ) -> OwnStatement:
     """Noisy measurements and their privacy statement, in the folder of a run that has begun. Parts
-    that were already measured stand.
-    """
+    that were already measured stand."""
     opened = open_groups(directory.release)
     spec = opened.spec
     drawn = _measured_of_run(opened, directory, engine, progress, accept_spent)
@@ -281,8 +279,7 @@ def planned(opened: OpenedGroups) -> dict[StageKey, StagePlan]:
 
 def task(given: Task) -> Answer:
     """Measure the groups of a state. The answer says which parts of the measurements have been
-    written.
-    """
+    written."""
     directory = RunDirectory(given.run)
     opened, subtree = _opened(directory), given.subtrees[0]
     state, spec = opened.regions.states[subtree - 1], opened.spec
@@ -311,8 +308,7 @@ def _counts(
 
 def _opened(directory: RunDirectory) -> OpenedGroups:
     """The opened release. A process opens it once for all its states, because a run's folder is
-    written before its tasks begin.
-    """
+    written before its tasks begin."""
     return _opened_at(directory.release, (directory.release / "spec.toml").stat().st_mtime_ns)
 
 
@@ -390,8 +386,7 @@ def _sums(
     opened: OpenedGroups, directory: RunDirectory, plans: Sequence[LevelPlan]
 ) -> dict[GroupLevel, CountsOf]:
     """For each level that crosses states, a function that returns the counts of some of its
-    regions.
-    """
+    regions."""
     states = range(1, len(opened.regions.states) + 1)
     told = [messages.read(directory.sums_of(i)) for i in states]
     found: dict[GroupLevel, dict[str, tuple[int, Ints, Ints]]] = {}

@@ -15,8 +15,7 @@ Each can have a column ``count``, the number of records that a line stands for; 
 a line of its own. The attributes of a household follow from its members
 (:mod:`das.publications.dhc.model.members`), except its tenure. So the table of households cannot be left out.
 Its other columns are compared with the members. All required agreement is checked
-(:mod:`das.publications.dhc.files.linked`), and nothing is repaired.
-"""
+(:mod:`das.publications.dhc.files.linked`), and nothing is repaired."""
 
 from __future__ import annotations
 
@@ -121,8 +120,7 @@ def check_blocks(
     persons: LocatedRows, households: LocatedRows, units: LocatedRows, blocks: Codes
 ) -> None:
     """Raises :class:`InputError` for a block whose units and facilities are not those of its
-    households and persons.
-    """
+    households and persons."""
     shape = (len(blocks), len(TENURE.levels))
     tenure = households.rows.levels()[TENURE.name]
     unit = units.rows.cell
@@ -184,8 +182,7 @@ def _possible(rows: CodedRows, schema: Schema, cell: Ints) -> None:
 
 def _once(homes: CodedRows) -> Ints:
     """Households have names of their own, and each has a line of its own. Returns of each name its
-    row, and -1 behind.
-    """
+    row, and -1 behind."""
     named, which = homes.household, _household(homes)
     remedy = "give each household a name or number of its own, and a line"
     homes.refuse(named.empty, "name no household", lambda i: "an empty field", remedy)
@@ -253,8 +250,7 @@ def _check_same_block(persons: LocatedRows, households: LocatedRows, number: Int
 
 def _heads(people: CodedRows, homes: CodedRows, linked: LinkedPersons) -> None:
     """One householder in each, alone where nobody else is there; one spouse or partner at most,
-    whose sex is as is said.
-    """
+    whose sex is as is said."""
     number, relgq = linked.household, linked.relgq
     head, partner = np.isin(relgq, HEADS), np.isin(relgq, PARTNERS)
     which = _household(homes)

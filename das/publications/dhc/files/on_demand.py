@@ -178,8 +178,7 @@ class OnDemandReader:
         self, level: str
     ) -> tuple[dict[str, list[tuple[Path, int]]], dict[str, SparseMeasurement]]:
         """The row groups of each query, and what was read of them; of another level nothing is
-        kept.
-        """
+        kept."""
         if self._held is None or self._held[0] != level:
             wanted = "*" if self.subtree is None else f"{self.subtree:05d}"
             paths = sorted(_part(self.root, level, 0).parent.glob(f"part-{wanted}.parquet"))
@@ -225,8 +224,7 @@ def _joined(
 @dataclass(frozen=True, eq=False)
 class _OnDemandRows:
     """A row group: its units and their variances, how many answers the query has, which of all were
-    revealed, and what they are.
-    """
+    revealed, and what they are."""
 
     unit: Ints
     variance: NDArray[np.float64]

@@ -49,8 +49,7 @@ def of_group(condition: str, group: str) -> str:
     """What the condition of one of :data:`GROUPS` is called.
 
     >>> of_group(MEDIANS, GROUPS[-1])
-    'median ages of men and women 20 years apart (20): White alone, Not Hispanic or Latino'
-    """
+    'median ages of men and women 20 years apart (20): White alone, Not Hispanic or Latino'"""
     return f"{condition}: {group}"
 
 

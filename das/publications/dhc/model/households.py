@@ -1,6 +1,5 @@
 """Households: sex, age, origin and race of the householder, the oldest persons, tenure, household
-type; 1,578,528 cells.
-"""
+type; 1,578,528 cells."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ class HouseholdType(NamedTuple):
     def code(self) -> str:
         """
         >>> TYPES[0].code
-        'MO rel1 own1 ch1 minor1 mg0 size3'
-        """
+        'MO rel1 own1 ch1 minor1 mg0 size3'"""
         return (
             f"{self.couple} rel{self.relatives} own{self.own} ch{self.children} minor{self.minor}"
             f" mg{self.multig} size{self.size}"
@@ -102,8 +100,7 @@ def _sizes(
     couple: str, relatives: int, own: int, children: int, known: int
 ) -> Iterator[HouseholdType]:
     """With nobody under 18 first, where no child is known to be: then a spouse, a partner or the
-    householder can be.
-    """
+    householder can be."""
     married, alone = couple in ("MO", "MS"), couple == "N"
     head = 1 if alone else 2
     others = known or int(not married and (relatives == 1 or alone))
@@ -121,8 +118,7 @@ TYPES = tuple(_types())
 def label(t: HouseholdType) -> str:
     """
     >>> label(TYPES[0])
-    'Opposite-sex married couple, with relatives, own children under 6 years only, 3 persons'
-    """
+    'Opposite-sex married couple, with relatives, own children under 6 years only, 3 persons'"""
     parts = [COUPLES[t.couple], "with relatives" if t.relatives else "no relatives"]
     parts += [f"own children {RANGES[t.own]}"] if t.own else []
     parts += [f"children {RANGES[t.children]}"] if t.children != t.own else []
@@ -133,8 +129,7 @@ def label(t: HouseholdType) -> str:
 def persons(size: int) -> str:
     """
     >>> persons(1), persons(7)
-    ('1 person', '7 or more persons')
-    """
+    ('1 person', '7 or more persons')"""
     return (
         "1 person"
         if size == 1
@@ -179,8 +174,7 @@ _YES_NO = {"0": "No", "1": "Yes"}
 
 def _sized(name: str, title: str, *, generations: bool, ranges: bool) -> Grouping:
     """By couple, own children and size, perhaps by generations and the ages of the children: those
-    that occur, in order.
-    """
+    that occur, in order."""
 
     def key(t: HouseholdType) -> tuple[str, int, int, int]:
         return t.couple, t.multig if generations else 0, t.own if ranges else min(t.own, 1), t.size

@@ -122,8 +122,7 @@ def household_cells(people: LinkedPersons, tenure: Ints) -> Ints:
 
 def cells_of(levels: Mapping[str, Ints], tenure: Ints) -> Ints:
     """The cell of ``dhch`` with the levels that :func:`household_levels` found, and a tenure in
-    three classes.
-    """
+    three classes."""
     every = {**levels, TENURE.name: tenure}
     return np.ravel_multi_index(tuple(every[a.name] for a in DHCH.attributes), DHCH.shape).astype(
         np.int64
@@ -188,8 +187,7 @@ def _any(people: LinkedPersons, which: Bools, homes: int) -> Bools:
 
 def _ranges(people: LinkedPersons, child: Bools, homes: int) -> Ints:
     """Of each household, in which of the two ranges of ages some children are: an index of
-    ``household_types.RANGES``.
-    """
+    ``household_types.RANGES``."""
     small, large = (
         _any(people, child & side, homes) for side in (people.age < _SMALL, people.age >= _SMALL)
     )

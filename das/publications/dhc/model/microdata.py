@@ -4,8 +4,7 @@ A file of units has the rows of households (:func:`household_form`) and those of
 group quarters (:func:`unit_form`). Which of the rented ones pay no rent (``TEN`` 4) no cell of a
 household says: the units of its block do, and it is drawn.
 
-Source: the production writers (``...RevisedColumnNames``) and their layouts.
-"""
+Source: the production writers (``...RevisedColumnNames``) and their layouts."""
 
 from __future__ import annotations
 
@@ -383,8 +382,7 @@ def joined(units: Histogram, households: Histogram, free: Histogram) -> Histogra
     Raises:
         InputError: blocks whose households of a tenure are not their units of it, or that have
             other households in ``free`` than they have, or another number of them than of units
-            without rent.
-    """
+            without rent."""
     if (odd := (_tenures(households) != _of_units(units)).any(axis=1)).any():
         block = int(odd.argmax())
         raise InputError(

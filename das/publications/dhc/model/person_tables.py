@@ -50,8 +50,7 @@ def columns(lines: TableLines, where: Where | None = None) -> tuple[LabelledWher
 
     >>> from das.publications.dhc.model.persons import SEX
     >>> columns(total({}, by(SEX)))
-    (('Total', {}), ('Male', {'sex': ('male',)}), ('Female', {'sex': ('female',)}))
-    """
+    (('Total', {}), ('Male', {'sex': ('male',)}), ('Female', {'sex': ('female',)}))"""
     return tuple(_walk(lines, where or {}))
 
 
@@ -223,8 +222,7 @@ def _over_65() -> TableLines:
 
 def _quarters(*, types: bool) -> TableLines:
     """The seven classes under the two they belong to, perhaps with their types, where they have
-    several.
-    """
+    several."""
     said = dict(zip(quarters.HHGQ.levels, quarters.HHGQ.labels, strict=True))
     major = dict(zip(quarters.HHGQ.levels, PL94.recodes[0].index, strict=True))
 

@@ -1,6 +1,5 @@
 """Persons: relationship or type of group quarters, sex, age in single years, Hispanic origin, race;
-1,227,744 cells.
-"""
+1,227,744 cells."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ def years(first: int, last: int = OLDEST) -> str:
     """A range of ages, in words.
 
     >>> years(0, 4), years(1, 1), years(18, 19), years(20, 24), years(85)
-    ('Under 5 years', '1 year', '18 and 19 years', '20 to 24 years', '85 years and over')
-    """
+    ('Under 5 years', '1 year', '18 and 19 years', '20 to 24 years', '85 years and over')"""
     if first == 0:
         return f"Under {last + 1} {'years' if last else 'year'}"
     if last == OLDEST:
@@ -63,8 +61,7 @@ def spans(starts: Sequence[int], last: int = OLDEST) -> tuple[tuple[int, int], .
     """The ranges of ages that begin with ``starts``.
 
     >>> spans([0, 18, 65])
-    ((0, 17), (18, 64), (65, 115))
-    """
+    ((0, 17), (18, 64), (65, 115))"""
     return tuple(zip(starts, [*(s - 1 for s in starts[1:]), last], strict=True))
 
 

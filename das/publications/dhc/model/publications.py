@@ -1,6 +1,5 @@
 """How persons, households and units of the DHC are published: columns of the microdata, tables, and
-sums that rounding keeps.
-"""
+sums that rounding keeps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The 24 types of group quarters that the file tells apart, by the code that they have in the
-microdata.
-"""
+microdata."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ class QuartersType(NamedTuple):
         """Its level in the schemas.
 
         >>> TYPES[0].level
-        'gq-101'
-        """
+        'gq-101'"""
         return f"gq-{self.code}"
 
 
@@ -76,8 +74,7 @@ def levels(*hhgq: str) -> tuple[str, ...]:
     """Those of some types of the redistricting schema.
 
     >>> levels("military", "nursing")
-    ('gq-301', 'gq-601', 'gq-602')
-    """
+    ('gq-301', 'gq-601', 'gq-602')"""
     return tuple(t.level for t in TYPES if t.hhgq in hhgq)
 
 

@@ -165,8 +165,7 @@ def persons(where: str = "US") -> Strategy:
     """Of the nation, or of Puerto Rico (``"PR"``), whose tree begins with its State.
 
     >>> persons().cost, persons().answers
-    (Fraction(24811, 5000), 1903289)
-    """
+    (Fraction(24811, 5000), 1903289)"""
     return _strategy(DHCP, _PERSONS, _OF_PERSONS[where])
 
 
@@ -174,8 +173,7 @@ def households(where: str = "US") -> Strategy:
     """Their passes come after that of the units.
 
     >>> households().answers, households().cost + units().cost
-    (1737297, Fraction(15401, 2000))
-    """
+    (1737297, Fraction(15401, 2000))"""
     return _strategy(DHCH, _HOUSEHOLDS, tuple(row[:-1] for row in _OF_HOUSEHOLDS[where]))
 
 
@@ -222,8 +220,7 @@ class MarginOfQuery(Frozen):
         >>> found.answer, found.terms
         (array([0, 1, 0, 1]), 2)
         >>> MarginOfQuery.between(PL94.query("cenrace"), DHCP.query("hispanic * sex")) is None
-        True
-        """
+        True"""
         coarse, answer = iter(query.groupings), np.zeros(1, dtype=np.int64)
         for cell, fine in zip(_FIXED.groupings, finer.groupings, strict=True):
             level, groups = np.zeros(len(fine.index), dtype=np.int64), 1
@@ -254,8 +251,7 @@ def finest(measured: Mapping[str, float], query: Query, variance: float) -> Marg
 
     >>> found = finest({"total": 1.0, "hispanic": 9.0}, DHCP.query("hispanic * sex"), 32.0)
     >>> found.query.name
-    'hispanic'
-    """
+    'hispanic'"""
     found = [m for q in measured if (m := MarginOfQuery.between(PL94.query(q), query)) is not None]
     finer = [
         m

@@ -182,8 +182,7 @@ def draw_members(rng: np.random.Generator, homes: Compositions) -> SimulatedMemb
 
 def between(rng: np.random.Generator, weights: Floats, row: Ints, least: Ints, most: Ints) -> Ints:
     """One column of row ``row[i]`` of ``weights`` for each ``i``, from ``least[i]`` to ``most[i]``,
-    by the weights of these.
-    """
+    by the weights of these."""
     cdf = np.cumsum(weights, axis=1)
     cdf = np.concatenate([np.zeros((len(cdf), 1)), cdf / cdf[:, -1:]], axis=1)
     low, high = cdf[row, least], cdf[row, most + 1]
@@ -195,8 +194,7 @@ def between(rng: np.random.Generator, weights: Floats, row: Ints, least: Ints, m
 
 def possible_ages() -> tuple[Ints, Ints]:
     """The least and the greatest age of each level of ``relgq``, ``(42,)``: of each there is one
-    range.
-    """
+    range."""
     can = DHCP.possible.reshape(DHCP.shape)[:, 0, :, 0, 0]
     return can.argmax(axis=1), OLDEST - can[:, ::-1].argmax(axis=1)
 
@@ -257,8 +255,7 @@ def _ages(
     rng: np.random.Generator, relgq: Ints, adult: Bools, head_age: Ints, head_male: Bools
 ) -> Ints:
     """Ages of everybody except householders. The role determines the difference to the
-    householder's age; adults are 18 or older and minors younger.
-    """
+    householder's age; adults are 18 or older and minors younger."""
     least, most = (bound[relgq] for bound in possible_ages())
     least, most = (
         np.maximum(least, np.where(adult, ADULT, 0)),

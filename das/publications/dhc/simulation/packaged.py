@@ -45,8 +45,7 @@ class SimulatedInput:
         is false, it makes the linked records alone.
 
         Raises:
-            UserError: a folder has something else in it.
-        """
+            UserError: a folder has something else in it."""
         changes = [] if seed is None else [f"run.seed={seed}"]
         text, folder = packaged.configuration(Path(CONFIG))
         chosen = spec.parse(text, where=CONFIG, overrides=changes, folder=folder)

@@ -45,8 +45,7 @@ _MORTGAGE, _CLEAR, _RENTED, _CASHLESS = range(len(TENURES))
 
 def tenures(rng: np.random.Generator, people: LinkedPersons, block: Ints, blocks: int) -> Ints:
     """Tenure in four classes of each household: by the householder's age, whether there is a
-    couple, and the block.
-    """
+    couple, and the block."""
     homes = len(block)
     head = np.flatnonzero(np.isin(people.relgq, HEADS))
     age = np.empty(homes, dtype=np.int64)
@@ -182,8 +181,7 @@ def occupied_units(persons: Ints, units: Ints, occupied: Ints) -> Ints:
     them: minors of 15 to 17 head some.
 
     >>> occupied_units(np.array([0, 3, 3, 41]), np.array([5, 5, 5, 5]), np.array([2, 4, 0, 1]))
-    array([0, 3, 1, 3])
-    """
+    array([0, 3, 1, 3])"""
     most = np.minimum(persons, units)
     return np.clip(occupied, np.minimum(-(-persons // MOST_AT_HOME), most), most)
 

@@ -200,8 +200,7 @@ CLASS = np.array([quarters.HHGQ.levels.index(t.hhgq) for t in quarters.TYPES])
 
 def gap_ages() -> Floats:
     """Weights of being ``i - 115`` years older than the householder, ``(18, 231)``, by level of
-    ``relgq``.
-    """
+    ``relgq``."""
     years = np.arange(-OLDEST, OLDEST + 1)
     out = np.full((len(LEVEL), len(years)), LEAST)
     for name, (mean, sd, *_) in GAPS.items():

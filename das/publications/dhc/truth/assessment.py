@@ -214,8 +214,7 @@ def medians(by_age: Ints) -> NDArray[np.float64]:
     over its year. 0 where there is nobody.
 
     >>> medians(np.array([[0, 1, 1], [4, 0, 0]]))
-    array([2. , 0.5])
-    """
+    array([2. , 0.5])"""
     upto, half = np.cumsum(by_age, axis=-1), by_age.sum(axis=-1) / 2
     age = (upto >= half[..., None]).argmax(axis=-1)
     here = np.take_along_axis(by_age, age[..., None], axis=-1)[..., 0]
@@ -230,8 +229,7 @@ FIGURES, IMPOSSIBLE = "figures.csv", "impossible.csv"
 @dataclass(frozen=True, repr=False)
 class DhcErrors(NoRepr):
     """What the comparison found: figures, impossible results, and errors of measured queries by
-    universe.
-    """
+    universe."""
 
     figures: Sequence[FigureRow]
     odd: Sequence[ImpossibleRow]
@@ -260,8 +258,7 @@ def dhc_errors(
 
 def write(errors: DhcErrors, directory: RunDirectory, private: bool) -> None:
     """Write ``figures.csv``, ``impossible.csv``, and ``errors.csv`` (``errors-<name>.csv`` for
-    other universes).
-    """
+    other universes)."""
     folder = directory.errors.parent
     rows_csv.write_rows(folder / FIGURES, FigureRow, errors.figures, private=private)
     rows_csv.write_rows(folder / IMPOSSIBLE, ImpossibleRow, errors.odd, private=private)

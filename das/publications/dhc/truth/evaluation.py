@@ -39,8 +39,7 @@ def figures(
 
     Measures are those of :mod:`das.truth.evaluation`. The errors of the Bureau's run are added where
     it states them: for states, counties and tracts of the whole nation, even if only some are
-    counted here.
-    """
+    counted here."""
     out = []
     for universe in (name for name in SCHEMAS if name in truth):
         known, made = truth[universe], published[universe]

@@ -105,8 +105,7 @@ def truth_known(
 
 def exact(tree: MeasuredSpine, units: Confidential[Histogram]) -> tuple[Constraint, ...]:
     """What is published exactly: the housing units of every lowest unit of the measured tree, and
-    its facilities by type. A published unit outside of the tree has neither.
-    """
+    its facilities by type. A published unit outside of the tree has neither."""
     says = "housing units, and facilities of group quarters by type, of every block"
     return (
         Constraint(
@@ -122,8 +121,7 @@ def exact(tree: MeasuredSpine, units: Confidential[Histogram]) -> tuple[Constrai
 
 class MeasuringDhc(NoRepr):
     """The truth of a run that has begun, its key and its budget book. It answers the requests of
-    estimation, and writes down its answers.
-    """
+    estimation, and writes down its answers."""
 
     def __init__(
         self, opened: OpenedDhc, directory: RunDirectory, accept_spent: bool = False
@@ -141,8 +139,7 @@ class MeasuringDhc(NoRepr):
 
     def _check_exact(self) -> None:
         """Raises :class:`UserError` if exact counts differ from those written when the run began:
-        no measurement can replace them.
-        """
+        no measurement can replace them."""
         fixed = self._opened.fixed[UNITS].dense()
         published = np.concatenate(
             [fixed[:, :HOMES].sum(axis=1, keepdims=True), fixed[:, HOMES:]], axis=1
@@ -201,8 +198,7 @@ class MeasuringDhc(NoRepr):
 
     def close(self) -> OwnStatement:
         """When everything is measured, write the privacy statement, seal the release, and delete
-        the key.
-        """
+        the key."""
         spec = self._opened.spec
         drawn = self._budget_book.close()
         said = stated(spec, drawn, exact(self._opened.trees[UNITS], self._lowest[UNITS]))

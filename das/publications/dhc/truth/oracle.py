@@ -75,8 +75,7 @@ class Oracle(NoRepr):
 
         Raises:
             UserError: the process was ended, or asked for what is not in these parts.
-            DasError: what estimation raised.
-        """
+            DasError: what estimation raised."""
         own = AnsweredPart(PartOutline.from_source(source, problem.spine, problem.levels), source)
         return of_message(*self._done(EstimationJob(problem, own.outline), own, parts))
 
@@ -207,8 +206,7 @@ class OnDemandMeasurement(NoRepr):
             InputError: the query does not measure the level, or has no such units or answers.
             PrivacyError: a unit is not measured; the true counts of the level are not here, or are
                 those of another level; the budget does not cover the level; or the source of the
-                noise has no key from which to compute it again.
-        """
+                noise has no key from which to compute it again."""
         held = self._level(level)
         at = held.places(query, units, cells)
         if level not in self._paid:
@@ -218,8 +216,7 @@ class OnDemandMeasurement(NoRepr):
 
     def mark(self, level: str) -> str:
         """The ledger's name for the streams of a level. A replay of the same draw has the same
-        mark; any other draw has a different one.
-        """
+        mark; any other draw has a different one."""
         return self._level(level).mark()
 
     def _level(self, level: str) -> _OnDemandLevel:

@@ -132,8 +132,7 @@ class PreparedDhc(NoRepr):
     @property
     def stored(self) -> dict[str, int]:
         """The number of nonempty cells of lowest units, by universe. It decides how much memory and
-        time a run takes.
-        """
+        time a run takes."""
         return {name: int(self._occupied(name)[-1]) for name in self.lowest}
 
     @property
@@ -163,8 +162,7 @@ class EarlierRelease:
     @staticmethod
     def read(folder: Path, spec: DhcSpec) -> EarlierRelease:
         """Raises :class:`UserError` if the release has other records or was altered, and
-        :class:`SpecError` if it has other levels.
-        """
+        :class:`SpecError` if it has other levels."""
         said, opened = statement.read(folder), open_release(folder)
         _check_schemas(opened)
         check_digests(folder, said)  # its counts are published again: they must be unaltered
@@ -193,8 +191,7 @@ class EarlierRelease:
 
 def _exact_persons(said: Document, spine: Spine) -> list[tuple[str, str]]:
     """Level and query of each exact count of persons in a release, at the levels of the tree, whose
-    blocks keep the release's counts.
-    """
+    blocks keep the release's counts."""
     return [
         (c.level, c.query)
         for c in said.outside
@@ -249,8 +246,7 @@ def prepare(
     spec: DhcSpec, folder: Path, earlier: EarlierRelease, progress: Progress
 ) -> PreparedDhc:
     """Read linked tables from a folder. Raises :class:`InputError` if the records do not have the
-    published blocks, housing units and facilities.
-    """
+    published blocks, housing units and facilities."""
     check_lists(spec.geography)
     given, spine = (
         linked.read(folder, encoding=spec.data.encoding, progress=progress),

@@ -122,8 +122,7 @@ def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list
     """Write the three files, all or none and their owner's alone, and return their paths.
     ``blocks``: the code of each block.
 
-    Raises :class:`InputError` for codes of other blocks, and where nothing can be written.
-    """
+    Raises :class:`InputError` for codes of other blocks, and where nothing can be written."""
     codes = text(encoded(blocks)).tolist()
     if len(codes) != world.blocks or len(set(codes)) != len(codes):
         raise InputError(

@@ -63,8 +63,7 @@ def tabulation(spine: Spine) -> tuple[Spine, Ints] | None:
     >>> levels = ("State", "County", "Block")
     >>> found = tabulation(Spine(levels, (["044"], ["044100071"], block), (one, one, one)))
     >>> [found[0].code(level, 0) for level in levels]
-    ['44', '44007', '4400701070233001']
-    """
+    ['44', '44007', '4400701070233001']"""
     found = coded(spine)
     return found if found is not None and len(found[0].codes[-1]) == len(found[1]) else None
 

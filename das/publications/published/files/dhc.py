@@ -88,8 +88,7 @@ def read(folder: Path, progress: Progress = SILENT) -> PublishedDhc:
     Raises:
         InputError, ReleaseError: no levels, unreadable files, queries that are not built in,
             geocodes that make no tree, exact counts that are missing or do not add up, other rules
-            than the schema's, parts that are missing.
-    """
+            than the schema's, parts that are missing."""
     progress.stage("scan", None)
     schema, found, seeded = scan(folder)
     private: Literal[False, "unknown"] = False if seeded else UNKNOWN
@@ -291,8 +290,7 @@ def read_persons(folder: Path, progress: Progress) -> PublishedDhc:
 
     Raises:
         UserError: no persons of the DHC.
-        InputError, ReleaseError: as :func:`das.publications.published.files.dhc.read`.
-    """
+        InputError, ReleaseError: as :func:`das.publications.published.files.dhc.read`."""
     found = first(folder)
     if found is None or found[0].name != DHCP.name:
         raise UserError(
@@ -317,8 +315,7 @@ def write_margins(
     under ``folder`` measured of the same units; ``notes`` then says so.
 
     Raises:
-        InputError, ReleaseError: no unit of both; measurements of other persons.
-    """
+        InputError, ReleaseError: no unit of both; measurements of other persons."""
     answers, rows = told.answers(), list[MarginRow]()
     reader = NmfReader(root, tree.spine, tree.measured)
     notes += [f"DHC: {note}" for note in told.notes if note != UNSTATED]

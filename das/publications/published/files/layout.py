@@ -77,8 +77,7 @@ _SAYS = {
 
 def is_published(folder: Path) -> bool:
     """True if ``folder`` holds folders ``<Level>.parquet``, and no specification of a release of
-    ours.
-    """
+    ours."""
     return not (folder / "spec.toml").is_file() and bool(folders(folder))
 
 
@@ -99,8 +98,7 @@ def convert(
     Raises:
         InputError, ReleaseError: no levels, unreadable files, attributes or groupings of no schema
             that is built in, geocodes that make no tree, values that do not fit their query, totals
-            that contradict each other, parts that are missing.
-    """
+            that contradict each other, parts that are missing."""
     if out.exists() and any(out.iterdir()):
         raise UserError("is there already, and not empty", where=out, remedy="choose another --out")
     there = out.parent.exists()

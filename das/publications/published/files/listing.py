@@ -97,8 +97,7 @@ def first(folder: Path) -> tuple[Schema, Path] | None:
 
 def scan(folder: Path) -> tuple[Schema, list[PublishedLevel], bool]:
     """The schema, the levels from the root down, and whether a file says that its noise was
-    seeded.
-    """
+    seeded."""
     found = folders(folder)
     if not found:
         raise InputError(
@@ -137,8 +136,7 @@ def scan(folder: Path) -> tuple[Schema, list[PublishedLevel], bool]:
 
 def _ordered(levels: list[PublishedLevel], folder: Path) -> list[PublishedLevel]:
     """From the root down. A root without rows is known all the same: it is the only unit, of
-    whatever geocode.
-    """
+    whatever geocode."""
     if all(level.name in KNOWN for level in levels):
         levels = sorted(levels, key=lambda level: KNOWN.index(level.name))
     else:
@@ -201,8 +199,7 @@ def _schema(path: Path) -> Schema:
 
 def read(path: Path, group: int, needed: Sequence[str], wanted: Sequence[str] = ()) -> pa.Table:
     """Columns of a row group: all that are ``needed``, and of the ``wanted`` those there are. Texts
-    are whole.
-    """
+    are whole."""
     file = _open(path)
     there = file.schema_arrow.names
     wanted = [n for n in wanted if n in there]
@@ -289,8 +286,7 @@ def variance_of(table: pa.Table, path: Path) -> NDArray[np.float64]:
 
 def query_of(schema: Schema, name: str, labels: Sequence[str], path: Path) -> Query:
     """The query that the columns of the attributes spell, under its own name where that spells the
-    same.
-    """
+    same."""
     factors = {
         a.name: a.name if label == "detailed" else label
         for a, label in zip(schema.attributes, labels, strict=True)

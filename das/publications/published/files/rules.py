@@ -182,8 +182,7 @@ def constraints_of(
     outside: Constraint | None = None,
 ) -> list[Constraint]:
     """Those that post-processing enforces: totals of one level, and bounds of the dwelling groups.
-    ``outside``: totals that the files need not hold.
-    """
+    ``outside``: totals that the files need not hold."""
     dwelling = schema.dwelling
     bounds = [] if dwelling is None else [f"{dwelling}_total_{end}" for end in ("lb", "ub")]
     notes += check_rules(schema, levels, {"total", "joint_total", *bounds})
@@ -254,8 +253,7 @@ def _known_total(
     outside: Constraint | None,
 ) -> list[Constraint]:
     """The totals, of units or of places, at the lowest level whose totals are all known, in the
-    files or ``outside`` of them. Totals of the levels above must be their sums.
-    """
+    files or ``outside`` of them. Totals of the levels above must be their sums."""
     known: Constraint | None = None
     counted = np.zeros(0, dtype=np.int64)  # what adds up to the totals above
     for level, name in (

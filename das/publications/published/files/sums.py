@@ -173,8 +173,7 @@ def listed(codes: list[str], most: int = 8) -> str:
 
 def missing_parts(level: str, codes: list[str]) -> str:
     """The parts of states that a publication has and a folder has not, where its codes are those of
-    one.
-    """
+    one."""
     if level != "State":
         return ""
     for year, inside in (("2020", INSIDE), ("2010", INSIDE_2010)):

@@ -169,8 +169,7 @@ def measurements(
     level: PublishedLevel, what: LevelMeasured, spine: Spine, limit: int, progress: Progress
 ) -> Iterator[Measurement]:
     """All queries of a slice of units, and so on: what is not in the files is zero with infinite
-    variance.
-    """
+    variance."""
     ends = np.array([[g.first, g.last] for g in level.groups], dtype=np.bytes_).reshape(-1, 2)
     first, last = (
         units_of_codes(spine, level.name, ends[:, i]) if len(ends) else np.zeros(0, dtype=int)
@@ -199,8 +198,7 @@ def noted(
     measurements: Iterator[Measurement], asked: NDArray[np.bool_], totals: MeasuredTotals
 ) -> Iterator[Measurement]:
     """Pass measurements on, noting in ``asked`` the units that have an answer, and in ``totals``
-    how many records they have.
-    """
+    how many records they have."""
     for m in measurements:
         totals.add(m)
         asked[m.start : m.start + len(m.values)] |= np.isfinite(m.variance)
@@ -211,8 +209,7 @@ def _rows(
     group: Group, what: LevelMeasured, spine: Spine, level: str, start: int, stop: int
 ) -> Iterator[tuple[Query, Ints, Ints, NDArray[np.float64]]]:
     """The measured rows of a row group in units ``start:stop``: query, units (from 0), values and
-    variances.
-    """
+    variances."""
     table = read(
         group.path, group.number, ["geocode", "query_name", "value", "variance"], ["query_shape"]
     )

@@ -1,6 +1,5 @@
 """The three CSV files of PHSafe as arrays: columns by position, every value an integer in its
-range.
-"""
+range."""
 
 from __future__ import annotations
 
@@ -201,8 +200,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """The keys of ``[sdhc]`` that the file says: ``budget``, ``tau``, ``states``, ``definition``.
 
     Raises:
-        InputError: with all faults. A budget that is infinite turns noise off, and is one.
-    """
+        InputError: with all faults. A budget that is infinite turns noise off, and is one."""
     faults = Faults()
     whole = text(path, faults)
     values: Any = None

@@ -101,8 +101,7 @@ def read(file: Path, level: str, regions: Sequence[str]) -> MeasuredRegions:
 def cell_column(table: str) -> str:
     """
     >>> cell_column("PH1_num")
-    'PH1_NUM_DATA_CELL'
-    """
+    'PH1_NUM_DATA_CELL'"""
     return f"{table.upper()}_DATA_CELL"
 
 

@@ -166,8 +166,7 @@ def records(
 
     Raises:
         InputError: with all faults of a step, each with its file and line. Later steps are not
-            taken then.
-    """
+            taken then."""
     if not folder.is_dir():
         raise InputError("is no folder", where=folder, remedy=f"give one with {', '.join(FILES)}")
     if is_linked(folder):

@@ -119,8 +119,7 @@ def query(table: str, group: str) -> str:
     """What the ledger calls a query.
 
     >>> query("PH3", "A-G")
-    'PH3 A-G'
-    """
+    'PH3 A-G'"""
     return f"{table} {group}"
 
 

@@ -1,8 +1,7 @@
 """The S-DHC, from persons, units and geography to tables.
 
 records -> answers -> measurements | -> estimates -> tables
-                 (truth ends here) |
-"""
+                 (truth ends here) |"""
 
 from __future__ import annotations
 

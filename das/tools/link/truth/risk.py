@@ -35,8 +35,7 @@ def attack_link(run: Path, linked: Path | None, truth: Path) -> Iterator[Mapping
 
     Raises:
         UserError: no link, or that of another release.
-        InputError: true records that contradict each other, or live elsewhere.
-    """
+        InputError: true records that contradict each other, or live elsewhere."""
     release = run_directory.release_of(run)
     folder = linked or RunDirectory(run).linked
     if not (folder / FIGURES).is_file():

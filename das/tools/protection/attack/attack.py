@@ -145,8 +145,7 @@ def reconstruct(
     the guess.
 
     Raises:
-        InputError: a unit or a level that does not exist.
-    """
+        InputError: a unit or a level that does not exist."""
     spine = published.spine
     lowest = spine.levels[-1]
     every = np.arange(spine.units(lowest))

@@ -59,8 +59,7 @@ def reconstruct(
     place and columns such as P0080003. An interrupted attack continues with the same command.
 
     FOLDER can have the tables of `das frontier protect`, too. It can be a run or a release: its published
-    records are taken at face value, and compared with the truth.
-    """
+    records are taken at face value, and compared with the truth."""
     if is_release(folder):
         if out is not None:
             raise UserError(

@@ -98,8 +98,7 @@ def dealt(counts: Ints, of_class: Ints, share: Floats) -> Ints:
     what is left to the largest remainders. ``of_class`` and ``share`` are ``(cells,)``.
 
     >>> dealt(np.array([3, 1]), np.array([0, 0, 1]), np.array([0.8, 0.2, 1.0])).tolist()
-    [2, 1, 1]
-    """
+    [2, 1, 1]"""
     whole = np.bincount(of_class, weights=share, minlength=len(counts))
     part = counts[of_class] * share / whole[of_class]
     out = np.floor(part + 1e-9).astype(np.int64)
@@ -137,8 +136,7 @@ class AttackedTables:
     @staticmethod
     def around_of(published: ProtectedTables, options: AttackOptions) -> str:
         """The level of areas. Raises :class:`InputError` where ``options.around`` is no level above
-        the lowest.
-        """
+        the lowest."""
         levels = published.spine.levels
         above = levels[:-1] or levels
         tabulated = [level for level in above if level in published.levels]

@@ -54,8 +54,7 @@ def read(folder: Path, wanted: Callable[[str], bool]) -> dict[str, PublishedFiel
     """The fields that are ``wanted`` of every place, by level from the top down.
 
     Raises:
-        InputError: no file with such a field, a file without places, or two values of one field.
-    """
+        InputError: no file with such a field, a file without places, or two values of one field."""
     found: dict[str, _LevelFields] = {}
     paths = [folder] if folder.is_file() else sorted(folder.rglob("*.csv"))
     for path in paths:

@@ -173,8 +173,7 @@ def reidentify(
 
     Raises:
         InputError: histograms of another tree or schema, or an attribute that is both known and
-            sensitive.
-    """
+            sensitive."""
     _check(guess, truth, spine, schema, known, sensitive, among)
     read, true = (KeyedRecords.from_histogram(h, schema, known, sensitive) for h in (guess, truth))
     return score_records(read, true, spine, among)

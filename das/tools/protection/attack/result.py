@@ -82,8 +82,7 @@ class Reconstruction(Frozen):
     @property
     def mean_variability(self) -> float:
         """The mean of the variability over persons of the guess, in percent; nan where no unit has
-        one (Bureau: cumsolvar).
-        """
+        one (Bureau: cumsolvar)."""
         known, persons = ~np.isnan(self.variability), self.histogram.totals()
         if not persons[known].sum():
             return float("nan")

@@ -81,8 +81,7 @@ def _slopes(price: Floats) -> tuple[Floats, Ints]:
     """The steps of a price, and how many equal ones follow each other.
 
     >>> _slopes(np.array([0.0, 1, 2, 5]))
-    (array([1., 3.]), array([2, 1]))
-    """
+    (array([1., 3.]), array([2, 1]))"""
     rise = np.diff(price)
     new = np.flatnonzero(np.diff(rise, prepend=-1.0) > 1e-12)
     return rise[new], np.diff(np.append(new, len(rise)))

@@ -358,8 +358,7 @@ def _place(level: str) -> str:
     """A level in words.
 
     >>> _place("areas"), _place("Block_Group")
-    ('area', 'block group')
-    """
+    ('area', 'block group')"""
     return "area" if level == _AREAS else level_words(level).lower()
 
 

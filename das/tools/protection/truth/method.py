@@ -65,8 +65,7 @@ def generator(key: bytes, *purpose: str) -> np.random.Generator:
     """Random numbers of one purpose of a method, a function of the key alone.
 
     >>> int(generator(b"1", "swap").integers(100)), int(generator(b"1", "swap").integers(100))
-    (65, 65)
-    """
+    (65, 65)"""
     digest = hashlib.sha256(b"\0".join((key, *(p.encode() for p in purpose)))).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
 

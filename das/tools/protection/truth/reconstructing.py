@@ -258,8 +258,7 @@ def attack_folder(
     folder of linked records, ``scores.csv``; an interrupted attack goes on where it stopped.
 
     Raises:
-        UserError: ``out`` has the attack of something else.
-    """
+        UserError: ``out`` has the attack of something else."""
     progress = progress or Silent()
     progress.stage("read the tables", None)
     published, columns = source.read()
@@ -383,8 +382,7 @@ def scored_release(path: Path, truth: Path | None) -> ReidentificationScores:
     records, or against the truth that the run keeps.
 
     Raises:
-        UserError: a release without records of persons, or without a truth to compare them with.
-    """
+        UserError: a release without records of persons, or without a truth to compare them with."""
     source = source_of(run_directory.release_of(path))
     people = _people(source, path)
     schema, spine = people.schema, source.spine

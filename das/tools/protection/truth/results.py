@@ -66,8 +66,7 @@ def key_of(group: str, size: str = "all", unique: bool = False) -> str:
     """The key of a score.
 
     >>> key_of("nonmodal unique"), key_of("all", "1-9", True)
-    ('nonmodal unique', 'all; 1-9; unique')
-    """
+    ('nonmodal unique', 'all; 1-9; unique')"""
     return "; ".join([group, *[size] * (size != "all"), *["unique"] * unique])
 
 

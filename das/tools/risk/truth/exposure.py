@@ -91,8 +91,7 @@ class ExposureRow(NoRepr):
 
 def outlook(plan: Plan, priors: Sequence[float], *, query: str = "detailed") -> list[Outlook]:
     """Every draw of the plan for an intruder who sees it alone, then the ladders of ``query`` up
-    the paths of the plan.
-    """
+    the paths of the plan."""
     single = [o for d in plan.measurements for o in _outlook(plan, [d], priors)]
     ladders = [_ladder_draws(plan, path, query) for path in plan.paths]
     each = dict.fromkeys(rungs[:n] for rungs in ladders for n in range(2, len(rungs) + 1))
@@ -295,8 +294,7 @@ def queries_by_level(
 ) -> dict[str, tuple[str, ...]]:
     """For each measured level, in the order of the tree, the queries of a report: those of
     ``wanted`` that are measured there; where there is none, the measured one with the most answers.
-    So no level is left out. Of two with equally many answers, the first of the plan is taken.
-    """
+    So no level is left out. Of two with equally many answers, the first of the plan is taken."""
     measured: dict[str, list[str]] = {}
     for m in plan.measurements:
         measured.setdefault(m.level, []).append(m.query)
@@ -311,8 +309,7 @@ def substituted(by_level: Mapping[str, Sequence[str]], wanted: Sequence[str]) ->
     """A sentence for each level that is reported on by another query than the one ``wanted``.
 
     >>> substituted({"State": ("total",), "Block": ("detailed",)}, ["detailed"])
-    ["State does not measure 'detailed': its finest query is 'total', and the report uses that."]
-    """
+    ["State does not measure 'detailed': its finest query is 'total', and the report uses that."]"""
     return [
         f"{level} does not measure {' or '.join(map(repr, wanted))}: its finest query is"
         f" {queries[0]!r}, and the report uses that."

@@ -64,8 +64,7 @@ def uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Cell keys as numbers above 0 and below 1, the middles of :math:`2^{52}` intervals.
 
     >>> uniform(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)).round(6).tolist()
-    [0.0, 0.5, 1.0]
-    """
+    [0.0, 0.5, 1.0]"""
     return ((keys >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
@@ -198,8 +197,7 @@ def _rising(f: NDArray[np.float64]) -> NDArray[np.float64]:
     """The isotonic regression: the largest of the least means of runs around each value.
 
     >>> _rising(np.array([2.0, 0.0, 1.0, 5.0])).tolist()
-    [1.0, 1.0, 1.0, 5.0]
-    """
+    [1.0, 1.0, 1.0, 5.0]"""
     n, sums = len(f), np.concatenate([[0.0], np.cumsum(f)])
     return np.array(
         [

@@ -126,8 +126,7 @@ def conditional_epsilon(b: int, p: float) -> float:
     module has it.
 
     >>> round(conditional_epsilon(4, 0.05), 4), round(conditional_epsilon(1000, 0.05), 3)
-    (8.0861, 19.703)
-    """
+    (8.0861, 19.703)"""
     log_odds, size = np.log(p) - np.log1p(-p), np.arange(b + 1)
     logs = _log_derangements(b)
     worst = 0.0
