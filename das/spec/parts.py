@@ -107,8 +107,7 @@ class Files(Part):
     you run the command."""
     encoding: str = "utf-8"
     """Text encoding of the input: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, or any other that
-    Python knows.
-    """
+    Python knows."""
 
     @field_validator("encoding")
     @classmethod
@@ -127,8 +126,7 @@ class TableData(Files):
 
     columns: dict[str, Any]
     """The columns, as under ``[data.columns]``. The last level of its geography joins a record
-    to its place.
-    """
+    to its place."""
 
 
 class Data(Files):
@@ -140,8 +138,7 @@ class Data(Files):
     your own. An installed package can add others."""
     path: OneOrMore = ()
     """A file or folder, or a list of them, read together. Paths are relative to the folder where
-    you run the command. ``--data`` replaces it.
-    """
+    you run the command. ``--data`` replaces it."""
     columns: dict[str, Any] | None = None
     """For the reader ``table``: the columns that it reads; see *Your own data*."""
 
@@ -171,8 +168,7 @@ class TreeKeys(Part):
     """The levels of the tree, from the root down; those below the root are fields of the input."""
     spine: Literal["tabulation", "optimized"] = "tabulation"
     """The tree that is measured: `"tabulation"`, the tree of the input's codes, or
-    `"optimized"`, the Bureau's optimized spine of 2020.
-    """
+    `"optimized"`, the Bureau's optimized spine of 2020."""
     targets: OneOrMore | None = None
     """With an optimized spine: areas that no block group may straddle. Each is a field of the
     input (``"Place"``, ``"SLDL"``, ``"VTD"``; ``"Block_Group"`` for tabulation block groups), or
@@ -245,12 +241,10 @@ class BudgetPart(Part):
 
     rho: ExactNumber | None = None
     """The total for the discrete Gaussian, from 1e-20 to 1e9. With ``calibration`` you can omit
-    it, and ``das`` finds it.
-    """
+    it, and ``das`` finds it."""
     epsilon: ExactNumber | None = None
     """The total for the geometric mechanism. With ``calibration``, the target for the discrete
-    Gaussian.
-    """
+    Gaussian."""
     calibration: Literal["exact", "zcdp-tight"] | None = None
     """Find ``rho`` from ``epsilon`` and ``delta``, by exact composition or by the tight
     conversion of zCDP. A resolved specification has all three; its ``rho`` must meet the target."""
@@ -261,16 +255,14 @@ class BudgetPart(Part):
     """The delta of the target. Epsilon is also stated at this delta."""
     mechanism: MechanismName = DISCRETE_GAUSSIAN.name
     """The noise: discrete Gaussian under zCDP, or two-sided geometric under pure differential
-    privacy.
-    """
+    privacy."""
     levels: dict[str, ExactNumber]
     """The share of each level of the tree. Shares must sum to exactly 1."""
     queries: dict[str, dict[str, ExactNumber]]
     """The share of each query in its level. Shares must sum to exactly 1 in each level."""
     made_from: tuple[str, ...] = ()
     """What the shares were made from, if more than the configuration. The privacy statement
-    repeats it.
-    """
+    repeats it."""
 
     @model_validator(mode="after")
     def _one_currency(self) -> BudgetPart:
@@ -318,8 +310,7 @@ class RelativeBudget(Part):
 
     relative: ExactNumber
     """The universe's total as a multiple of the persons'. A rerun at another budget changes
-    both.
-    """
+    both."""
     levels: dict[str, ExactNumber]
     """The share of each level. Shares must sum to exactly 1."""
     queries: dict[str, dict[str, ExactNumber]]
@@ -343,8 +334,7 @@ class Estimation(Part):
 
     method: Method = "topdown"
     """`"topdown"`: each level from its own measurements, given the level above.
-    `"full-information"`: from all measurements of the tree.
-    """
+    `"full-information"`: from all measurements of the tree."""
     bias: BiasName = "none"
     """`"corrected"`: counts of persons in the lowest units without their size bias. Least squares
     without negative counts makes large units too small, and small ones too large."""
@@ -371,8 +361,7 @@ class RoundingPart(Part):
 
     objective: Literal["nearest", "bureau-2020"] = "nearest"
     """`"nearest"`: as close as possible to the estimates. `"bureau-2020"`: to their fractional
-    sums rounded first, as in production.
-    """
+    sums rounded first, as in production."""
     chain: tuple[str, ...] | None = None
     """Nested queries, fine to coarse, whose sums rounding keeps besides the cells. Absent: those
     of the published schema; for your own schema, the sums of all measured queries, nested or
@@ -410,12 +399,10 @@ class Constraints(OwnConstraints):
 
     housing_units: bool = True
     """Hold this exactly: nobody lives in a household where there is no housing unit (if the
-    schema has a dwelling).
-    """
+    schema has a dwelling)."""
     group_quarters: bool = True
     """Hold this exactly: each facility holds somebody, and nobody lives in group quarters where
-    there is no facility.
-    """
+    there is no facility."""
     occupied: OccupiedName = "measured"
     """``"consistent"``: a lowest unit where somebody lives in a household has an occupied housing
     unit, and it has no more of them than such persons. Costs no budget: it is a bound from

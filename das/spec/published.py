@@ -54,12 +54,10 @@ class PublishedPart(Part):
     """How the noise was made."""
     private: Literal[False, "unknown"] = UNKNOWN
     """Whether the noise was private: ``false`` where the files say that it was seeded; otherwise
-    nobody knows.
-    """
+    nobody knows."""
     variance: dict[str, dict[str, float | Literal["unmeasured"]]]
     """For each level, each query that its files have, with the variance of most of its units, or
-    ``"unmeasured"``.
-    """
+    ``"unmeasured"``."""
 
     @field_validator("mechanism")
     @classmethod

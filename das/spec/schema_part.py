@@ -55,8 +55,7 @@ class SchemaPart(Part):
 
     name: str
     """A published schema (``pl94``, ``1940-e2e``, ``dhcp``), or, with ``attributes``, a name for
-    your own.
-    """
+    your own."""
     attributes: dict[str, tuple[str, ...]] | None = None
     """Your own: each attribute with its levels, in order."""
     groupings: dict[str, GroupingPart] = Field(default={})
@@ -67,8 +66,7 @@ class SchemaPart(Part):
     """Words for headings, such as "Total"."""
     impossible: tuple[dict[str, tuple[str, ...]], ...] = ()
     """Structural zeros: combinations that cannot occur. Each is a table of attributes or
-    groupings and levels; its cells are always 0.
-    """
+    groupings and levels; its cells are always 0."""
     dwelling: str | None = None
     """The attribute that says where a person lives. Its first level is a household in a housing
     unit, the others are types of group quarters. Housing units and facilities then bound it."""
@@ -135,8 +133,7 @@ class ColumnPart(Part):
     """Its heading."""
     where: dict[str, tuple[str, ...]] = Field(default={})
     """An attribute or grouping and its levels. A record counts if it has one of them. Absent:
-    all records count.
-    """
+    all records count."""
 
 
 class TablePart(Part):

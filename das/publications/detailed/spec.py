@@ -86,8 +86,7 @@ class DetailedData(Files):
     """The folder of parameters: ``config.json`` and the code tables."""
     totals: str | None = None
     """For households: the published totals of persons by group. Absent: ``pop-group-totals.txt``
-    in the folder of the data.
-    """
+    in the folder of the data."""
 
 
 class DetailedPart(Part):

@@ -54,18 +54,15 @@ class DhcEstimation(Part):
 
     method: Method = "topdown"
     """`"topdown"`: each level from its own measurements, given the level above.
-    `"full-information"`: queries with at most 100 answers from the measurements of all levels.
-    """
+    `"full-information"`: queries with at most 100 answers from the measurements of all levels."""
 
     cells: Literal["last", "first"] = "last"
     """When measurements of single cells of persons count. `"last"`: in the last pass, as in
     production. `"first"`: from the first pass that settles a cell, such as a single year of age
-    under 22.
-    """
+    under 22."""
     prior: SharesName = "none"
     """A prior for the persons of the lowest units: none, or that they have roughly the shares of
-    the unit above (`"shares"`; see *Ages*). Its weight is estimated from published levels.
-    """
+    the unit above (`"shares"`; see *Ages*). Its weight is estimated from published levels."""
 
     @property
     def most(self) -> int:
@@ -226,8 +223,7 @@ class DhcData(Files):
 
     path: OneOrMore = ()
     """A folder with the linked tables ``persons``, ``households`` and ``units``; ``--data``
-    replaces it.
-    """
+    replaces it."""
 
 
 class Earlier(Part):
@@ -235,14 +231,12 @@ class Earlier(Part):
 
     from_: str = Field(default="", alias="from")
     """Path of a redistricting release for the same blocks. Person and unit counts in every block
-    are held to its published values. In a release: its name.
-    """
+    are held to its published values. In a release: its name."""
     digest: str = ""
     """In a release: SHA-256 of that release's privacy statement."""
     exact: tuple[tuple[str, str], ...] = ()
     """In a release: level and query of the person counts that are exact in that release, and so
-    are exact here.
-    """
+    are exact here."""
     rho: dict[str, ExactNumber] = Field(default={})
     """In a release: by universe, what that release cost for one replaced record."""
 
@@ -285,8 +279,7 @@ class DhcBudget(Part):
     is part of the first pass that settles its answers."""
     made_from: tuple[str, ...] = ()
     """What the shares were made from, if more than the configuration. The privacy statement
-    repeats it.
-    """
+    repeats it."""
 
     @field_validator("persons", "units", "households")
     @classmethod
