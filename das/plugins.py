@@ -144,8 +144,17 @@ def _clone() -> Mapping[str, Mapping[str, str]]:
         return {}
     import tomllib
 
-    project = tomllib.loads(PROJECT.read_text(encoding="utf-8")).get("project", {})
-    return dict(project["entry-points"]) if project.get("name") == DISTRIBUTION else {}
+    try:
+        project = tomllib.loads(PROJECT.read_text(encoding="utf-8")).get("project")
+        if not isinstance(project, dict) or project.get("name") != DISTRIBUTION:
+            return {}
+        return {group: dict(names) for group, names in project["entry-points"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PluginError(
+            f"what this clone declares cannot be read: {type(error).__name__}: {error}",
+            where=str(PROJECT),
+            remedy="mend that file, for instance what a merge has left in it",
+        ) from error
 
 
 @dataclass(frozen=True)

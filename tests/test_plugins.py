@@ -334,6 +334,27 @@ def test_code_that_nothing_declares_says_how(
         assert remedy == "  what to do: install it; in the folder of a clone: pip install -e ."
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"<<<<<<< HEAD\n",
+        b"\xff\xfe",
+        b'[project]\nname = "topdown-das"\n',
+        b'[project]\nname = "topdown-das"\nentry-points = 3\n',
+        b'[project]\nname = "topdown-das"\nentry-points = { "das.commands" = 3 }\n',
+    ],
+)
+def test_a_clone_with_a_broken_project_file_says_so(tmp_path: Path, text: bytes) -> None:
+    broken = tmp_path / "pyproject.toml"
+    broken.write_bytes(text)
+    for words in (["--help"], ["check", "pl94-2010"]):
+        done = alone(tmp_path, str(broken), *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        first, remedy = done.stderr.splitlines()
+        assert first.startswith(f"das: {broken}: what this clone declares cannot be read")
+        assert remedy.startswith("  what to do: mend that file")
+
+
 def test_a_clone_declares_what_its_code_has(tmp_path: Path) -> None:
     """Whatever its installation, such as one before ``git pull``, says; other packages count."""
     declare(tmp_path, "topdown-das", "0.0.9", OLDER)

@@ -352,7 +352,7 @@ class Estimation(Part):
         if not isinstance(keys, dict) or "prior" not in keys:
             return keys
         if keys["prior"] != "none":
-            raise ValueError('bias = "corrected" takes the place of prior')
+            raise ValueError('the prior of housing is gone: write bias = "corrected" in its place')
         return {key: value for key, value in keys.items() if key != "prior"}
 
 

@@ -565,3 +565,5 @@ def test_the_size_bias_is_taken_out_with_structures_and_without(noisy: das.Noisy
         assert not found.histograms[lowest].histogram.same_as(plain.histograms[lowest].histogram)
     with pytest.raises(InputError, match="bias cannot be 'weather'"):
         das.topdown(noisy, SPINE, known, bias="weather")
+    with pytest.raises(InputError, match="only our own methods correct the size bias"):
+        das.topdown(noisy, SPINE, known, lambda family: family.parent / 2, bias="corrected")

@@ -702,7 +702,9 @@ def test_a_correction_needs_one_pass_over_all_cells() -> None:
 def test_the_key_that_the_correction_replaced_says_so() -> None:
     """Releases of earlier versions state that they had no prior."""
     assert parse(BASE, where="run.toml", overrides=["estimation.prior=none"]).after.bias == "none"
-    with pytest.raises(SpecError, match=r"bias = .corrected. takes the place of prior"):
+    with pytest.raises(
+        SpecError, match=r"prior of housing is gone: write bias = .corrected. in its place"
+    ):
         parse(BASE, where="run.toml", overrides=["estimation.prior=housing"])
 
 

@@ -180,6 +180,12 @@ def _check_choice(method: object, bias: str) -> None:
             where="topdown",
             remedy=f"say {' or '.join(map(repr, BIASES))}",
         )
+    if bias != "none" and not isinstance(method, str | Passes):
+        raise InputError(
+            "only our own methods correct the size bias",
+            where="topdown",
+            remedy="leave bias at 'none', or take one of the methods " + " and ".join(METHODS),
+        )
 
 
 def topdown(

@@ -119,7 +119,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if new := self.moved.get(args[0]):
+        if args[0] not in self.late and (new := self.moved.get(args[0])):
             click.echo(f"das: note: `das {args[0]}` is now `das {new}`", err=True)
             args = [*new.split(), *args[1:]]
         return super().resolve_command(ctx, args)
