@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import click
 from rich.table import Table
 
 from das.cli.kit.console import CommandAnswer, answering, console
-from das.cli.kit.options import PATH, guarded
+from das.cli.kit.options import PATH, guarded, say_notes
 from das.engine.tasks import duration
 from das.errors import UserError
 from das.files.run.ledger import LedgerFile
@@ -75,6 +76,8 @@ def tasks(run: Path, stage: str | None) -> CommandAnswer:
     def show() -> None:
         for one in left:
             click.echo(str(one))
+        if not ended and not task_store.stages():
+            say_notes([f"{run} is not cut into tasks: `{_resumes(RunDirectory(run))}` goes on"])
 
     return CommandAnswer(rows, show)
 
@@ -138,7 +141,7 @@ def _in_one_piece(run: RunDirectory) -> Iterator[str]:
         f"{run.root}: a process is at work in it"
         if run.is_locked()
         else f"{run.root}: has not ended, and no process of this machine is at work in it:"
-        f" `das run CONFIG --out {run.root} --resume` goes on"
+        f" `{_resumes(run)}` goes on"
     )
     known = LedgerFile(run.ledger).entries
     measured = [s for s in known.last() if known.whole(s)]
@@ -146,6 +149,21 @@ def _in_one_piece(run: RunDirectory) -> Iterator[str]:
     for name in ("microdata", "tables"):
         files = [p for p in (run.release / name).rglob("*") if p.is_file()]
         yield f"  {name:11} {f'{len(files):,} files' if files else 'not yet'}"
+
+
+def _resumes(run: RunDirectory) -> str:
+    """The command that goes on with a run: its release has its whole configuration."""
+    spec = run.release / "spec.toml"
+    return shlex.join(
+        [
+            "das",
+            "run",
+            str(spec) if spec.is_file() else "CONFIG",
+            "--out",
+            str(run.root),
+            "--resume",
+        ]
+    )
 
 
 def _table(standings: Sequence[Standing]) -> Table:

@@ -110,10 +110,14 @@ def test_a_run_that_has_ended_has_nothing_left(run: Path, commands: Commands) ->
 
 def test_a_small_run_has_no_tasks(tmp_path: Path, commands: Commands) -> None:
     (tmp_path / "release").mkdir()
-    assert commands.named("run tasks")(tmp_path) == (0, "", "")
+    code, out, note = commands.named("run tasks")(tmp_path)
+    assert (code, out) == (0, "")
+    assert "is not cut into tasks: `das run CONFIG" in note
+    (tmp_path / "release" / "spec.toml").write_text("")
     said = commands.named("run status")(tmp_path)[1]
     assert "has not ended, and no process of this machine is at work in it" in said
-    assert f"--out {tmp_path} --resume` goes on" in said
+    spec = tmp_path / "release" / "spec.toml"
+    assert f"`das run {spec} --out {tmp_path} --resume` goes on" in said
     assert "measured    nothing yet" in said
 
 
