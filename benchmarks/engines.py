@@ -155,7 +155,9 @@ def cluster(tls: Path, workers: int = WORKERS) -> Iterator[str]:
     # such a cluster gives up a worker that is being started anew some seconds after another was
     # lost
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        dask.config.set(
+            {"distributed.deploy.lost-worker-timeout": "1 hour", "temporary-directory": str(tls)}
+        ),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

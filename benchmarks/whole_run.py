@@ -103,12 +103,22 @@ def command_cost(
     others = _children(os.getpid())
     before, began, peak = _cpu_of_children(), perf_counter(), 0.0
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, cwd=source, stdout=subprocess.DEVNULL, stderr=errors)
-        while process.poll() is None:
-            looked = perf_counter()
-            peak = max(peak, _megabytes(process.pid))
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(max(_LOOK, (perf_counter() - looked) / _SHARE))
+        process = subprocess.Popen(
+            command,
+            cwd=source,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,  # so that what it leaves behind is told from a cluster's workers
+        )
+        try:
+            while process.poll() is None:
+                looked = perf_counter()
+                peak = max(peak, _megabytes(process.pid))
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(max(_LOOK, (perf_counter() - looked) / _SHARE))
+        except BaseException:
+            process.terminate()
+            raise
         seconds = perf_counter() - began
         _wait_for_all_but(others)
         errors.seek(0)
@@ -126,10 +136,20 @@ def _adopt() -> None:
 
 
 def _wait_for_all_but(others: Collection[int]) -> None:
-    while left := _children(os.getpid()) - set(others):
+    """Wait for what the command has left behind. Workers of a cluster of this process are in its
+    session. They may have been started anew meanwhile, and do not end."""
+    own = os.getsid(0)
+    while left := {p for p in _children(os.getpid()) - set(others) if _session(p) != own}:
         for pid in left:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
 
 
 def _cpu_of_children() -> float:

@@ -74,7 +74,8 @@ def _told(chain: str, reader: Reader) -> Iterator[tuple[str, bool]]:
         persons, units, wrong = _figures(done)
         well = done.code == 0 and not done.left and not wrong
         told = f"{done.seconds:.1f} | {done.processor:.1f} | {done.peak_mb:,.0f}"
-        line = " ".join(["das", *done.words]).replace(str(reader.folder), ".").replace("|", "\\|")
+        first = "python" if done.words[0] == "-m" else "das"
+        line = " ".join([first, *done.words]).replace(str(reader.folder), ".").replace("|", "\\|")
         yield f"| {chain} | {when} | `{line}` | {told} | {persons} | {units} |", well
         if not well:
             print(f"{done}\n{done.left}\n{wrong}", file=sys.stderr)
