@@ -153,7 +153,7 @@ def _clone() -> Mapping[str, Mapping[str, str]]:
         raise PluginError(
             f"what this clone declares cannot be read: {type(error).__name__}: {error}",
             where=str(PROJECT),
-            remedy="mend that file, for instance what a merge has left in it",
+            remedy="repair that file, for instance what a merge has left in it",
         ) from error
 
 

@@ -352,7 +352,7 @@ def test_a_clone_with_a_broken_project_file_says_so(tmp_path: Path, text: bytes)
         assert (done.returncode, done.stdout) == (2, "")
         first, remedy = done.stderr.splitlines()
         assert first.startswith(f"das: {broken}: what this clone declares cannot be read")
-        assert remedy.startswith("  what to do: mend that file")
+        assert remedy.startswith("  what to do: repair that file")
 
 
 def test_a_clone_declares_what_its_code_has(tmp_path: Path) -> None:
