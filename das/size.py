@@ -34,6 +34,7 @@ _BATCH = 4_000_000 * 8  # the values of one batch
 _BATCHES = 6  # held at a time
 _ARRAYS = 14  # children x cells, of the solver and the rounding
 _MATRICES = 7  # cells x cells
+_CORRECTED = 1.4  # times the work of the lowest level: 2.60 to 3.55 s for Rhode Island's blocks
 _CONTRASTS = 6  # copies of a level's information
 _FLOPS = 5e9  # a second, on one core
 _ITERATIONS = 150
@@ -91,7 +92,7 @@ def _size(
         informed, answers = full and not last, sum(q for q in queries if q < cells)
         memory, work = _families(children, there, answers, len(queries), informed)
         if spec.estimation.bias != "none" and universe is spec.persons and last:
-            memory, work = 2 * memory, 3 * work
+            memory, work = 2 * memory, _CORRECTED * work
         values = units * sum(queries)
         found += [(memory, level), (_BATCHES * min(_BATCH, 8.0 * values), level)]
         seconds += work + values * 4e-7
