@@ -70,7 +70,7 @@ pytest: $(VENV)/.tested
 accept: $(VENV)/.tested
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup tests/accept
 
-# Every command, on whole states, with its figures in docs/acceptance.md: up to an hour. CHAINS=name,name  only some.
+# Every command, on whole states, with its figures in docs/reference/acceptance.md: up to an hour. CHAINS=name,name  only some.
 accept-all: $(VENV)/.tested
 	$(VENV)/bin/python -m tests.accept.whole $(if $(CHAINS),--chains $(CHAINS))
 

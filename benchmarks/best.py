@@ -1,11 +1,11 @@
 """The best and the fair configuration next to the Bureau's method with its own allocation, on Rhode
 Island. Between any two data sets all are at the same epsilon and delta. Between data sets that
-agree on what is published exactly, the best is not (``docs/strategy.md``).
+agree on what is published exactly, the best is not (``docs/explanation/strategy.md``).
 
 ``production``: ``configs/pl94-2010.toml`` with top-down estimation. It runs over two spines: that
 of tabulation, where its block groups and tracts are most accurate, and that of 2020 (``of 2020``),
 on which the Bureau measured. ``best``: ``configs/pl94-2010-best.toml``; ``corrected`` of
-blocks, which is optional (``docs/limits.md``). ``fair``: ``configs/pl94-2010-fair.toml``. Every
+blocks, which is optional (``docs/explanation/limits.md``). ``fair``: ``configs/pl94-2010-fair.toml``. Every
 level and query that is worse than production's is listed, with the standard error of the ratio.
 
 Errors are those of published counts, after non-negativity and rounding. They cover all levels, all

@@ -1,4 +1,4 @@
-"""Reconstruction and re-identification against published figures (docs/reconstruction.md).
+"""Reconstruction and re-identification against published figures (docs/explanation/reconstruction.md).
 
 Four parts. *programs*: three integer programs of the Census Bureau's own attack, solved by HiGHS
 through SciPy. *county*: the published block tables of Guernsey County, Ohio. *tracts*: block and

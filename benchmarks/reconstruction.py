@@ -1,5 +1,5 @@
 """Reconstruction: the attack of Dinur and Nissim, and the attack on our own published tables
-(docs/reconstruction.md).
+(docs/explanation/reconstruction.md).
 
 There are three parts. The first compares the box-constrained least squares with SciPy's, Clarabel's
 and OSQP's at equal accuracy, and its results with theory. The second reconstructs everybody's

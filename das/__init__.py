@@ -15,7 +15,7 @@ The same stages on arrays:
 >>> truth, das.measure(truth, das.Plan.of_rho(1, ["Town", "Block"], ["total", "sex"]))
 (<Counted: confidential>, <Noisy: people, 4 queries, rho = 1>)
 
-The public names are those of ``__all__``, and what ``docs/api.md`` lists below them; everything
+The public names are those of ``__all__``, and what ``docs/reference/api.md`` lists below them; everything
 else is internal."""
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ _LATE = {
 }
 
 
-#: Packages whose functions ``docs/api.md`` lists, to be reached from here without an import of
+#: Packages whose functions ``docs/reference/api.md`` lists, to be reached from here without an import of
 #: their own.
 _ROOMS = ("accounting", "noise", "risk", "solve")
 
@@ -184,7 +184,7 @@ def run(
 
     With several ``workers``, call it under ``if __name__ == "__main__":``, because the workers
     import your script. ``engine``, ``scheduler``, ``tls``, ``wait`` and ``partition`` are the
-    options of ``das run`` (docs/engines.md): ``"dask"`` with ``scheduler="tls://HOST:8786"`` and
+    options of ``das run`` (docs/how-to/engines.md): ``"dask"`` with ``scheduler="tls://HOST:8786"`` and
     the folder ``tls`` of certificates; with ``"array"`` and no ``wait``, it raises
     ``das.engine.tasks.HandedOver`` when you must call ``das run task``; ``resume`` continues.
 

@@ -22,7 +22,7 @@ An algebra chooses the coordinates and the form of :math:`(\mu, C)`: a number, p
 covariances that can be singular. The passes are the same. They go tier by tier: a message consists
 of arrays for all units of a tier, never of an object for each unit.
 
-``docs/architecture.md`` lists the modules that use this fold, and those that do not."""
+``docs/reference/architecture.md`` lists the modules that use this fold, and those that do not."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ numbers. A figure holds if it is what was found, rounded to the digits that are 
 
 .. code-block:: toml
 
-    [[claim]] page = "docs/accounting.md"                 # from the root of the repository says =
+    [[claim]] page = "docs/explanation/accounting.md"                 # from the root of the repository says =
     "all together is {13.126} for persons" command = "das account pl94-2010 --json"    # what it
     prints is `out` in the expression found = "epsilon(out, 'persons')"           # a number, or a
     list with one for each pair of braces cost = "cheap"                              # "seconds":
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--page",
         action="append",
-        help="claims of this page alone, such as docs/accounting.md; repeatable",
+        help="claims of this page alone, such as docs/explanation/accounting.md; repeatable",
     )
     parser.add_argument(
         "--unclaimed",

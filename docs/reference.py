@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -32,6 +33,7 @@ from das.release.publications import publication
 from das.spec import RunSpec
 from das.spec.parse import PUBLICATIONS
 from docs.docstrings import api
+from docs.pages import page
 
 #: All below this line of a page is made.
 LINE = "<!-- Below this line the page is made from the code, by `make reference`. -->\n"
@@ -47,7 +49,7 @@ def pages() -> dict[Path, str]:
     }
     out = {}
     for name, make in makers.items():
-        path = Path(__file__).with_name(name)
+        path = page(name)
         head, line, _ = path.read_text(encoding="utf-8").partition(LINE)
         assert line, f"{path} has lost its line"
         made = re.sub(r"\n{3,}", "\n\n", make().strip())
@@ -68,16 +70,14 @@ def configuration() -> str:
     known = [model for _, model in tables(RunSpec, "")]
     for path, model in tables(RunSpec, ""):
         out += [f"## `[{path}]`", "", *_table(path, model)]
-    for kind, page in (
-        (DhcSpec, "dhc.md"),
-        (DetailedFolders, "detailed.md"),
-        (SdhcSpec, "sdhc.md"),
-    ):
+    here = page("configuration").parent
+    for kind, name in ((DhcSpec, "dhc"), (DetailedFolders, "detailed"), (SdhcSpec, "sdhc")):
+        link = Path(os.path.relpath(page(name), here)).as_posix()
         title = kind.title.removeprefix("the ").partition(" (")[0]
         out += [
             f"# {title[:1].upper()}{title[1:]}",
             "",
-            f'With `run.publication = "{kind.publication()}"` ([{kind.title}]({page})) these tables'
+            f'With `run.publication = "{kind.publication()}"` ([{kind.title}]({link})) these tables'
             " have other keys. `[output]`, where there is one, is the same. There are no others.",
             "",
         ]

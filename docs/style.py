@@ -2,7 +2,7 @@
 
     python -m docs.style [FILE...]
 
-What must not be written, and what to write instead, is the table in ``docs/style.md``. A test runs
+What must not be written, and what to write instead, is the table in ``docs/reference/style.md``. A test runs
 the same checks over the README, the documentation and the notebooks, and over ``das/``: docstrings,
 messages and the templates of pages."""
 
@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from docs import pages
+
+ROOT = pages.ROOT
 LONGEST = 25  #: words of a sentence
 _TABLE = "| not | but |"  #: heads the table of phrases, which is not checked itself
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
@@ -44,8 +46,8 @@ class Flaw:
 
 @cache
 def phrases() -> dict[str, str]:
-    """What must not be written, and what to write instead, by ``docs/style.md``."""
-    table = (ROOT / "docs" / "style.md").read_text(encoding="utf-8").partition(_TABLE)[2]
+    """What must not be written, and what to write instead, by ``docs/reference/style.md``."""
+    table = pages.text("style").partition(_TABLE)[2]
     rows = (line.split("|")[1:3] for line in table.splitlines() if line.startswith("| "))
     return {a.strip(): b.strip() for a, b in rows if set(a.strip()) != {"-"}}
 

@@ -58,7 +58,7 @@ def main() -> None:
 )
 def kazan_reiter(out: Path, kind: str, only: Sequence[str]) -> None:
     """The figures of Kazan and Reiter and of their supplement, from exact numbers
-    (docs/risk.md).
+    (docs/explanation/risk.md).
     """
     out.mkdir(parents=True, exist_ok=True)
     for name in only or KAZAN_REITER:
@@ -87,7 +87,7 @@ def kazan_reiter(out: Path, kind: str, only: Sequence[str]) -> None:
 )
 def jason(number: str, out: Path, kind: str, trials: int | None, seed: int) -> None:
     """The attack of Dinur and Nissim on random sums of secret bits, as JASON ran it
-    (docs/reconstruction.md).
+    (docs/explanation/reconstruction.md).
     """
     compute, picture, usual = JASON[number]
     rows = compute(trials or usual, np.random.default_rng(seed))

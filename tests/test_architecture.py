@@ -20,13 +20,14 @@ import pytest
 
 from das.model.mechanisms import MECHANISMS
 from das.model.universe import KINDS
+from docs import pages
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
 class Row:
-    """Of the table in docs/architecture.md: parts, each a package or a module right under ``das``,
+    """Of the table in docs/reference/architecture.md: parts, each a package or a module right under ``das``,
     and what they may import. Those at the ``top`` bring the others together and may import all that
     are above them."""
 
@@ -39,7 +40,7 @@ class Row:
 @cache
 def rows() -> tuple[Row, ...]:
     out: list[Row] = []
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = pages.text("architecture")
     for line in text.partition("| room |")[2].partition("\n\n")[0].splitlines()[2:]:
         rooms, _, imported, libraries = line.split("|")[1:-1]
         parts, names, others = (
@@ -75,7 +76,7 @@ COMES_WITH = {
 
 #: Who names the type of confidential values, besides modules below a folder ``truth``.
 SEES_THE_TRUTH = {"model", "files", "api"}
-#: Who opens one: the table below *The truth is a type* in docs/architecture.md says for what. Each is
+#: Who opens one: the table below *The truth is a type* in docs/reference/architecture.md says for what. Each is
 #: below a folder ``truth``.
 OPENS_THE_TRUTH = {
     "das.publications.counts.truth.maker",
@@ -264,7 +265,7 @@ def imported_by(row: Row) -> tuple[set[str], set[str]]:
 def test_every_part_has_a_row() -> None:
     parts = [p for row in rows() for p in row.parts]
     assert sorted(parts) == sorted({part_of(m) for m in sources()}), (
-        "say in docs/architecture.md what it may import"
+        "say in docs/reference/architecture.md what it may import"
     )
 
 
@@ -326,7 +327,7 @@ def test_the_solver_knows_nothing_of_a_census() -> None:
             assert {m for m in ours(imports(module)) if part_of(m) != "solve"} <= allowed, module
 
 
-#: Which publication or tool rests on which other: the table of folders in docs/architecture.md.
+#: Which publication or tool rests on which other: the table of folders in docs/reference/architecture.md.
 RESTS_ON = {
     "publications/published": {"publications/counts", "publications/dhc"},
     "publications/sdhc": {"publications/dhc"},
@@ -340,7 +341,7 @@ RESTS_ON = {
 def test_the_map_has_few_rows_and_names_what_is_there() -> None:
     """A module, or a name in one; or a group of entry points."""
     assert len(rows()) <= 25
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = pages.text("architecture")
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     gone = set()
     for name in set(re.findall(r"`(das(?:\.\w+)+)", text)) - set(groups) - set(sources()):
@@ -398,9 +399,9 @@ def test_every_library_that_is_declared_is_used() -> None:
     }  # type: ignore[union-attr]
     used = {i.split(".")[0] for m in sources() for i in imports(m)}
     assert not declared - used
-    told = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    told = pages.text("dependencies")
     assert not {d for d in declared if d.replace("_", "-") not in told}, (
-        "docs/dependencies.md says why each is there"
+        "docs/reference/dependencies.md says why each is there"
     )
 
 
@@ -448,11 +449,7 @@ def openings(module: str) -> list[int]:
 def test_confidential_values_are_opened_by_those_who_say_so() -> None:
     assert {m for m in sources() if openings(m)} == OPENS_THE_TRUTH
     assert all(map(is_truth, OPENS_THE_TRUTH))
-    told = (
-        (ROOT / "docs" / "architecture.md")
-        .read_text(encoding="utf-8")
-        .partition("## The truth is a type")[2]
-    )
+    told = pages.text("architecture").partition("## The truth is a type")[2]
     table = [
         line.split("|")[1]
         for line in told.partition("\n## ")[0].splitlines()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from docs import claims
+from docs import claims, pages
 
 PAGES = [
     "README.md",
     *(
-        f"docs/{name}.md"
+        pages.path_of(name)
         for name in (
             "by-task",
             "configurations",
@@ -74,7 +74,7 @@ def test_a_figure_holds_to_the_digits_that_are_printed(
     assert claims.holds(shown, value, within, up=up) is good
 
 
-ENTRY = '[[claim]]\npage = "docs/configurations.md"\nsays = "{says}"\nfound = "{found}"\ncost = "cheap"\n'
+ENTRY = '[[claim]]\npage = "docs/how-to/configurations.md"\nsays = "{says}"\nfound = "{found}"\ncost = "cheap"\n'
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_takes_long_is_recorded_and_not_rerun(
 ) -> None:
     table = tmp_path / "claims.toml"
     table.write_text(
-        '[[claim]]\npage = "docs/configurations.md"\nsays = "32 % of rho"\ncommand = "das nothing"'
+        '[[claim]]\npage = "docs/how-to/configurations.md"\nsays = "32 % of rho"\ncommand = "das nothing"'
         '\ncost = "long"\n'
     )
     monkeypatch.setattr(claims, "TABLE", table)

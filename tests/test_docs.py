@@ -19,10 +19,10 @@ from das.publications.detailed.spec import DetailedFolders
 from das.publications.dhc.spec import DhcSpec
 from das.spec import RunSpec, parse
 from das.tools.planning.target_file import AreaTarget, LevelTarget, TargetsFile, read_targets
-from docs import docstrings, picture, reference
+from docs import docstrings, pages, picture, reference
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = pages.pages()
 EVERY = [ROOT / "README.md", *PAGES]
 ABOUT = sorted(ROOT.glob("[A-Z]*.md"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -132,7 +132,7 @@ def test_a_key_without_a_note_is_noticed() -> None:
 
 
 def test_the_file_of_targets_that_is_printed_has_every_key_and_is_read() -> None:
-    text = (ROOT / "docs" / "strategy.md").read_text(encoding="utf-8")
+    text = pages.text("strategy")
     block = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0]
     found = read_targets(block, where="docs")
     assert (len(found.target), len(found.area), found.objective) == (4, 2, "best")
@@ -186,10 +186,10 @@ def test_commands_that_are_written_exist_with_their_options(page: Path) -> None:
 def test_a_command_that_does_not_take_the_dhc_names_the_page_that_says_which_do() -> None:
     text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
     with pytest.raises(
-        SpecError, match=r"docs/publications\.md lists the commands that take it"
+        SpecError, match=r"docs/reference/publications\.md lists the commands that take it"
     ) as refused:
         parse(text, where="dhc-2020")
-    (named,) = re.findall(r"docs/\w+\.md", str(refused.value))
+    (named,) = re.findall(r"docs/[\w/-]+\.md", str(refused.value))
     page = (ROOT / named).read_text(encoding="utf-8")
     (head,) = re.findall(r"^\| feature \|.*\|$", page, re.MULTILINE)
     at = next(n for n, cell in enumerate(head.split("|")) if cell.strip() == "the DHC")
@@ -234,7 +234,7 @@ def test_the_index_leads_to_every_page_and_notebook() -> None:
             r"^([\w./-]+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE
         )
     )
-    there = {p.stem for p in PAGES} | {
+    there = {p.relative_to(ROOT / "docs").with_suffix("").as_posix() for p in PAGES} | {
         f"../notebooks/{p.stem}" for p in (ROOT / "notebooks").glob("*.ipynb")
     }
     assert listed == there - {"index"}
@@ -256,7 +256,7 @@ def test_the_citation_and_the_changelog_are_of_this_version() -> None:
 
 def test_what_the_architecture_names_is_there(root: Path) -> None:
     """Files, folders and modules, and the names that stand in them."""
-    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = pages.text("architecture")
     paths = set(re.findall(r"`((?:das|tests|studies|docs)/[\w./]*)`", text))
     assert len(paths) > 20
     assert not [p for p in paths if not (root / p).exists()]

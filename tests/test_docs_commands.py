@@ -20,6 +20,7 @@ from click.testing import CliRunner
 import das
 from das.cli import main
 from das.publications.detailed.simulation import files
+from docs import pages
 from tests.accept import printed
 from tests.accept.steps import CHAINS
 from tests.accept.whole_steps import CONFIGURATIONS, OPTIMIZED, WHOLE
@@ -63,15 +64,15 @@ LEFT_OUT = {
     "--optimise dhc-best": "searches for hours; tests/design has it on a small tree",
     "account sign": "needs a key; tests/cli/test_cli_account.py has one",
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
-    "ri2010.pl.zip --out linked": "is what accept-all does under another name, in docs/dhc.md",
+    "ri2010.pl.zip --out linked": "is what accept-all does under another name, in docs/how-to/dhc.md",
     "studies/ri": "takes 20 minutes; make accept makes the quick study",
     "people.csv": "needs a table; tests/cli/test_cli_frontier.py has one",
     "towns.toml": "needs that table; tests/cli/test_cli_frontier.py has one",
-    "das frontier STUDY.toml": "is the study of docs/frontier.md, which make accept makes",
-    "das frontier protect METHOD": "is cell-key of docs/frontier.md, which make accept makes",
-    "das link RELEASE": "is the link of docs/linked.md, which make accept makes",
+    "das frontier STUDY.toml": "is the study of docs/explanation/frontier.md, which make accept makes",
+    "das frontier protect METHOD": "is cell-key of docs/explanation/frontier.md, which make accept makes",
+    "das link RELEASE": "is the link of docs/how-to/linked.md, which make accept makes",
     "risk reconstruct FOLDER": "needs published tables; tests/jobs/test_reconstructing.py has them",
-    "RUN_OR_RELEASE": "is the line of docs/reconstruction.md that accept-all runs",
+    "RUN_OR_RELEASE": "is the line of docs/explanation/reconstruction.md that accept-all runs",
     "register": "needs an office; tests/cli/test_register.py has one",
     "das map": "needs boundaries; tests/jobs/test_mapping.py has them",
 }
@@ -189,9 +190,7 @@ def test_a_python_session_that_is_printed_works(
     page: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
-    blocks = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL
-    )
+    blocks = re.findall(r"```python\n(.*?)```", pages.text(page), re.DOTALL)
     assert blocks
     for block in blocks:
         exec(block.replace("runs/<name>-<time>", "runs/first"), {})

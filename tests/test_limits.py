@@ -1,4 +1,4 @@
-"""The figures of `docs/limits.md` and `docs/method.md` that no other test has."""
+"""The figures of `docs/explanation/limits.md` and `docs/explanation/method.md` that no other test has."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from das.estimate.least_squares import LEAST_VARIANCE
 from das.noise import discrete_gaussian
 from das.rounding.controlled import _TOTAL_WEIGHT
 from das.solve.network import _SNAP
+from docs import pages
 
 
 def page(root: Path, name: str) -> str:
-    return (root / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    return pages.text(name)
 
 
 def test_what_the_settings_of_2020_cost(root: Path) -> None:

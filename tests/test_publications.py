@@ -13,6 +13,7 @@ from das.model.universe import FEATURES
 from das.release import publications
 from das.spec import RunSpec
 from das.spec.parse import PUBLICATIONS
+from docs import pages
 
 ROOT = Path(__file__).parents[1]
 #: Values of one publication alone: to ask whether something is one is to ask which it is.
@@ -90,7 +91,7 @@ def test_every_publication_has_the_half_that_it_needs() -> None:
 @pytest.mark.parametrize("feature", FEATURES)
 @pytest.mark.parametrize("name", MADE)
 def test_what_a_publication_cannot_do_has_a_reason(name: str, feature: str) -> None:
-    """One sentence, which the command gives and docs/publications.md has; or it can."""
+    """One sentence, which the command gives and docs/reference/publications.md has; or it can."""
     half = publications.publication(name)
     row = rows()[feature]
     at = MADE.index(name)
@@ -112,8 +113,8 @@ def test_there_are_no_other_features() -> None:
 
 
 def rows() -> dict[str, list[str]]:
-    """By feature, what docs/publications.md says of each publication."""
-    text = (ROOT / "docs" / "publications.md").read_text(encoding="utf-8")
+    """By feature, what docs/reference/publications.md says of each publication."""
+    text = pages.text("publications")
     cells = [
         [c.strip() for c in line.strip("|").split("|")]
         for line in text.splitlines()

@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md run as they are printed, and give what our own readers give."""
+"""The recipes of docs/how-to/recipes.md run as they are printed, and give what our own readers give."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pyarrow.dataset as ds
 import pytest
 
 import das
+from docs import pages
 from tests.worlds import Worlds
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "recipes.md").read_text(encoding="utf-8")
+PAGE = pages.text("recipes")
 
 
 def blocks(language: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docs import style
+from docs import pages, style
 
 CLEAN = "`das` reads the file. It writes a release; you can publish it.\n"
 
@@ -40,7 +40,7 @@ PAGES = [
     "README.md",
     *("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md"),
     *(
-        f"docs/{name}.md"
+        pages.path_of(name)
         for name in (
             "index",
             "by-task",
@@ -82,9 +82,9 @@ def test_pages_link_to_the_glossary() -> None:
         "CODE_OF_CONDUCT.md",
         "RELEASING.md",
         "docs/index.md",
-        "docs/glossary.md",
-        "docs/dependencies.md",
-        "docs/engines.md",
+        pages.path_of("glossary"),
+        pages.path_of("dependencies"),
+        pages.path_of("engines"),
     }
     prose = [page for page in PAGES if page not in without and not page.endswith(".ipynb")]
     texts = {page: (style.ROOT / page).read_text(encoding="utf-8") for page in prose}
@@ -113,7 +113,7 @@ TECHNICAL = [
 
 @pytest.mark.parametrize("page", TECHNICAL)
 def test_technical_pages_are_plain(page: str) -> None:
-    path = style.ROOT / "docs" / f"{page}.md"
+    path = pages.page(page)
     assert [str(flaw) for flaw in style.of_file(path)] == []
 
 

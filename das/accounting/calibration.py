@@ -32,7 +32,7 @@ def calibrate(
     factor is rounded up, to 40 bits. It meets the target by the same function that states epsilon.
     It exceeds the factor for equality by a few parts in 10^12 (in 10^11 with ``zcdp-tight``, which
     minimizes in floating point). It is the least factor wherever epsilon falls as the noise grows.
-    The exact epsilon of very few draws of little noise does not (``docs/accounting.md``, "Limits");
+    The exact epsilon of very few draws of little noise does not (``docs/explanation/accounting.md``, "Limits");
     there smaller factors may also meet the target. As one rational scales all variances, losses on
     a lattice stay on one.
 

@@ -20,7 +20,7 @@ and the kernel is the geometric series instead:
 
 Some h are so fine that the recurrences of N nodes cannot be listed. Then the continuous kernel is
 summed up to a largest y, with a bound on the rest. Derivations and proofs:
-``docs/accounting.md``."""
+``docs/explanation/accounting.md``."""
 
 from __future__ import annotations
 

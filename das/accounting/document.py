@@ -1,6 +1,6 @@
 """The privacy statement as a document: typed, frozen, in a format with a version.
 
-``docs/privacy-statement.md`` says what each field means. A value here says what ``privacy.json``
+``docs/reference/privacy-statement.md`` says what each field means. A value here says what ``privacy.json``
 says, and only :mod:`das.accounting.codec` writes and reads that text. The text uses the names of
 the mechanism: ``cost`` here is ``rho`` or ``epsilon`` there. A change of any name, type or meaning
 needs another :data:`FORMAT`."""

@@ -558,7 +558,7 @@ def source_list_from_json(value: Mapping[str, Any], where: object) -> SourceList
         raise SpecError(
             f"this is no list of sources ({fault(error)})",
             where=where,
-            remedy="`das account schema --sources` prints its JSON Schema; docs/accounting.md has"
+            remedy="`das account schema --sources` prints its JSON Schema; docs/explanation/accounting.md has"
             " an example",
         ) from None
 

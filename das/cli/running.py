@@ -56,7 +56,7 @@ SIMULATED = (
 #: Of one that rests on an earlier release.
 RESTS = (
     ", and rests on a redistricting release of the same blocks, run for it in {made.redistricting}."
-    " For data of your own: --data LINKED --set {key}=RELEASE (docs/dhc.md)"
+    " For data of your own: --data LINKED --set {key}=RELEASE (docs/how-to/dhc.md)"
 )
 READ = ". For data of your own: --data FOLDER"
 
@@ -305,7 +305,7 @@ def _settings(outcome: Outcome, spare: Sequence[str]) -> Iterator[tuple[str, str
             " (estimation.method = full-information avoids it)"
         )
     if says:
-        yield "settings", f"{'; '.join(says)}: see docs/limits.md"
+        yield "settings", f"{'; '.join(says)}: see docs/explanation/limits.md"
 
 
 def _as_data(outcome: Outcome) -> dict[str, Any]:

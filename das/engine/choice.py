@@ -121,7 +121,7 @@ class EngineChoice:
                 where=f"--scheduler {self.scheduler}",
                 remedy=(
                     "start the scheduler with certificates, and give "
-                    "tls://HOST:PORT and --tls DIR: see docs/engines.md"
+                    "tls://HOST:PORT and --tls DIR: see docs/how-to/engines.md"
                 ),
             )
         if scheme == "tcp" and self.tls is not None:
@@ -140,7 +140,7 @@ def _check_certificates(folder: Path) -> None:
             raise UserError(
                 f"there is no {name}",
                 where=folder,
-                remedy=f"the folder --tls holds {', '.join(TLS)}: see docs/engines.md",
+                remedy=f"the folder --tls holds {', '.join(TLS)}: see docs/how-to/engines.md",
             )
     key = folder / TLS[-1]
     if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):

@@ -62,7 +62,7 @@ CONNECT, LOOK = 30.0, 2.0
 #: starting anew.
 PATIENCE, UNMARKED = 600.0, 60.0
 _START = (
-    "see docs/engines.md; a worker is started by: dask worker ADDRESS --nthreads 1 --resources"
+    "see docs/how-to/engines.md; a worker is started by: dask worker ADDRESS --nthreads 1 --resources"
     f' "{RESOURCE}=1"'
 )
 

@@ -47,7 +47,7 @@ class Certificate:
     # : parents that could not be shared out and were changed before their children were estimated,
     repaired: int = 0
     # : and the persons in them who changed their dwelling group (the failsafe: see
-    # docs/estimation.md)
+    # docs/explanation/estimation.md)
     moved: int = 0
 
     def add(self, s: Solution) -> Certificate:

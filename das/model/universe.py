@@ -254,7 +254,7 @@ E2E_1940_PERSONS = Publication(
 
 
 # The features of publications, by name, in words. A publication's public half says which it has,
-# with a reason for each that it lacks (docs/publications.md).
+# with a reason for each that it lacks (docs/reference/publications.md).
 
 #: Features by name, in the words of a message.
 FEATURES = {

@@ -37,7 +37,7 @@ the algorithm pulls it to. Large blocks lose persons, and their replicates about
 shows the (v, c) of each of its cells. All units of a level and columns of a table together make up
 :math:`P_t` and m. So all this is about a truth that is like the publication, over the cells of one
 table and level together. It does not cover each column, or a truth that is less smooth than its
-publication. Real truth is less smooth. Coverage is measured (``docs/intervals.md``, ``python -m
+publication. Real truth is less smooth. Coverage is measured (``docs/explanation/intervals.md``, ``python -m
 benchmarks.intervals``).
 
 *The interval* includes both: that about the published count, and every t up to :data:`LARGEST` that

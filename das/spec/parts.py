@@ -406,7 +406,7 @@ class Constraints(OwnConstraints):
     occupied: OccupiedName = "measured"
     """``"consistent"``: a lowest unit where somebody lives in a household has an occupied housing
     unit, and it has no more of them than such persons. Costs no budget: it is a bound from
-    published persons. For runs in one piece (``docs/linked.md``)."""
+    published persons. For runs in one piece (``docs/how-to/linked.md``)."""
 
 
 class Output(Part):

@@ -61,7 +61,7 @@ class RunSpec(CountsKeys):
     def settled(self) -> dict[str, str]:
         """The level at which facilities have their own units in the production tree, and the level
         above. The latter decides who is in these facilities before their totals are used
-        (docs/limits.md). Empty for another tree, or if all measurements are estimated together."""
+        (docs/explanation/limits.md). Empty for another tree, or if all measurements are estimated together."""
         levels = self.geography.levels
         there = self.geography.spine == "optimized" and self.constraints.group_quarters
         if not there or self.estimation.method != "topdown" or len(levels) < 3:

@@ -203,7 +203,7 @@ def register() -> None:
     type=click.Choice([r.name for r in relations()]),
     default="replaced",
     show_default=True,
-    help="The relation of the cap: what differs between two populations (docs/register.md).",
+    help="The relation of the cap: what differs between two populations (docs/how-to/register.md).",
 )
 @click.option(
     "--persons",
@@ -388,7 +388,7 @@ def sign(file: Path, key: Path) -> None:
 @guarded
 def void(run_dir: Path) -> None:
     """Give up a run that has entered a register and has written nothing: its key is deleted, and its
-    entry does not count. Refused where that cannot be proved (docs/register.md)."""
+    entry does not count. Refused where that cannot be proved (docs/how-to/register.md)."""
     click.echo(f"given up: {run_dir}\n  head  {give_up(run_dir)}")
 
 

@@ -5,7 +5,7 @@ The error of a (unit, answer) pair is :math:`e = \text{published} - \text{true}`
 level and query are MAE, RMSE, bias :math:`\bar e` with an interval (:mod:`das.evaluate.comparison`), and
 quantiles of :math:`|e|`. Over all pairs there is also :math:`1 - \sum |e| / 2N`, with :math:`N` the
 true total of the level (JASON JSR-19-2F, section 6.1). Percent errors are the Bureau's
-(docs/evaluation.md): :math:`100 e/t` where the true count :math:`t > 0`, 0 where both are 0, and :math:`\pm 200` where
+(docs/explanation/evaluation.md): :math:`100 e/t` where the true count :math:`t > 0`, 0 where both are 0, and :math:`\pm 200` where
 only the true one is."""
 
 from __future__ import annotations

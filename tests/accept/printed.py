@@ -7,10 +7,11 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+from docs import pages
+
+ROOT = pages.ROOT
+PAGES = [ROOT / "README.md", *pages.pages()]
 MADE = "<!-- Below this line the page is made"
 #: Words in capitals that stand for something of the reader's.
 PLACEHOLDERS = (
@@ -24,7 +25,7 @@ PLACEHOLDERS = (
 @lru_cache
 def text_of(page: str) -> str:
     """What people wrote of a page."""
-    path = ROOT / page if page == "README.md" else ROOT / "docs" / page
+    path = ROOT / page if page == "README.md" else pages.page(page)
     return path.read_text(encoding="utf-8").partition(MADE)[0]
 
 

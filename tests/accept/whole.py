@@ -1,5 +1,5 @@
 """``make accept-all``: every chain of commands on the official files, and the table of what each
-took, in docs/acceptance.md. A chain's lines are written when it has ended well; the lines of chains
+took, in docs/reference/acceptance.md. A chain's lines are written when it has ended well; the lines of chains
 that are not run stay.
 
 Ends with 1 where a command fails, leaves something behind, or makes a release that does not add
@@ -17,12 +17,13 @@ from datetime import date
 from pathlib import Path
 
 from das.version import __version__
+from docs.pages import page
 from tests.accept import checks, printed
 from tests.accept.reader import Absent, Done, Reader
 from tests.accept.steps import CHAINS
 from tests.accept.whole_steps import WHOLE
 
-PAGE = printed.ROOT / "docs" / "acceptance.md"
+PAGE = page("acceptance")
 HEAD = """ by `make accept-all`. -->
 
 Python {python}, {cores} processors. *Persons* and *units* are those of the release. *Peak* is the largest process of the command. *Seconds* are of a clock on the wall: there are more of them where other programs run.

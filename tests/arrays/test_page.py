@@ -1,16 +1,16 @@
-"""The code of docs/arrays.md runs as it is printed, and is as short as the page says."""
+"""The code of docs/how-to/arrays.md runs as it is printed, and is as short as the page says."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import das
+from docs import pages
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "arrays.md").read_text(encoding="utf-8")
+PAGE = pages.text("arrays")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 

@@ -20,6 +20,7 @@ from das.tools.protection.study.spec import StudySpec
 from das.tools.protection.truth import study_input
 from das.tools.protection.truth.methods.swapping import Swapping
 from das.tools.protection.truth.study import TopDown, load_study, resolved_study
+from docs import pages
 from tests.jobs import frontier_small
 from tests.test_docs import keys
 from tests.worlds import Worlds
@@ -240,8 +241,8 @@ def table(path: Path) -> list[list[int]]:
 
 
 def test_every_key_of_a_study_is_explained() -> None:
-    """In the table of docs/frontier.md, below its table or under its own name."""
-    text = (ROOT / "docs" / "frontier.md").read_text(encoding="utf-8")
+    """In the table of docs/explanation/frontier.md, below its table or under its own name."""
+    text = pages.text("frontier")
     listed = text.partition("## The study file")[2].partition("\n## ")[0]
     said = set(re.findall(r"`([\w.]+)`", listed))
     schema = StudySpec.model_json_schema(by_alias=True)
@@ -259,7 +260,7 @@ def test_every_key_of_a_study_is_explained() -> None:
 
 def test_the_method_that_the_page_shows_is_one(folder: Path) -> None:
     """A new method, tried from the page: counts above 5 are printed as 5."""
-    text = (ROOT / "docs" / "frontier.md").read_text(encoding="utf-8")
+    text = pages.text("frontier")
     block, imports = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (folder / "mine.py").write_text(imports + "\n\n" + block)
     own = 'methods.mine={ method = "mine.py:TopCoding", most = 5 }'

@@ -29,6 +29,7 @@ from das.model.spine import Spine
 from das.model.universe import HOUSING, PERSONS
 from das.tables import published
 from das.tools.areas.command import _plan_shown
+from docs import pages
 from tests.commands import Commands, Das
 from tests.statements import one_draw
 
@@ -233,7 +234,7 @@ def test_a_release_without_tables_or_with_altered_ones(
 
 
 def test_the_documentation_lists_every_column(root: Path) -> None:
-    text = (root / "docs" / "tables.md").read_text(encoding="utf-8")
+    text = pages.text("tables")
     for name in ("P1", "P2", "P5", "H1"):
         assert all(
             f"| `{f}` | {x} |" in text

@@ -1,4 +1,4 @@
-"""docs/own-data.md, followed to its end: made-up tables in the printed layouts, and then nothing
+"""docs/how-to/own-data.md, followed to its end: made-up tables in the printed layouts, and then nothing
 but what is printed.
 """
 
@@ -18,8 +18,9 @@ from click.testing import CliRunner
 import das
 from das.cli import main
 from das.spec import parse
+from docs import pages
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
+PAGE = pages.text("own-data")
 HEADERS = re.findall(r"```\n(.*)\n.*\n\.\.\.\n```", PAGE)
 TOML = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)]

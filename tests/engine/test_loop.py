@@ -18,6 +18,7 @@ from das.files.run.stage_tasks import ArrayEngine
 from das.files.run.task_store import TaskStore
 from das.files.run.stage_tasks import perform
 from das.runs import tasks as jobs
+from docs import pages
 from tests.engine.stages import note, tasks
 
 command, *words = sys.argv[2:] if sys.argv[2] in ("tasks", "task") else sys.argv[1:]
@@ -55,7 +56,7 @@ done
 
 
 def test_the_loop_for_slurm_does_a_run(tmp_path: Path, root: Path) -> None:
-    page = (root / "docs" / "engines.md").read_text(encoding="utf-8")
+    page = pages.text("engines")
     (script,) = re.findall(r"```bash\n(#!/bin/bash\n.*?)```", page, re.DOTALL)
     for name, text in {"das": DAS.format(python=sys.executable), "sbatch": SBATCH}.items():
         (tmp_path / name).write_text(text)

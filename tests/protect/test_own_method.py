@@ -10,10 +10,11 @@ import pytest
 from das.errors import SpecError
 from das.spec.tree import built
 from das.tools.protection.truth.method import METHODS, own_method
+from docs import pages
 from tests.protect.people import records, tables
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "frontier-methods.md").read_text(encoding="utf-8")
+TEXT = pages.text("frontier-methods")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 

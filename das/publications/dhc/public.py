@@ -166,7 +166,7 @@ _SHARES = (
 _MOST_KNOWN = 2016
 _AREAS = (
     "totals of areas are those of the redistricting release that it rests on: plan the"
-    " configuration of that. For ages in areas set geography.targets here, too (docs/areas.md)"
+    " configuration of that. For ages in areas set geography.targets here, too (docs/how-to/areas.md)"
 )
 
 
@@ -183,7 +183,7 @@ class PublicDhc(PublicHalf):
             " each answer here has of noise"
         ),
         "arrays": (
-            "its schemas of a million cells cannot be drawn whole: docs/dhc.md (In memory) measures"
+            "its schemas of a million cells cannot be drawn whole: docs/how-to/dhc.md (In memory) measures"
             " and estimates one universe on demand from arrays"
         ),
     }

@@ -74,7 +74,7 @@ class DhcEstimation(Part):
 class DhcLink(Part):
     """``[link]``: a run also puts the persons of its release into households, in ``linked/`` next
     to the release. It is experimental, and costs no budget: ``das link`` of the release gives the
-    same files (``docs/linked.md``). Absent: none."""
+    same files (``docs/how-to/linked.md``). Absent: none."""
 
     number: int = Field(default=0, ge=0)
     """Which link: others make other choices between equals."""
@@ -119,7 +119,7 @@ def kept_counts_notes(
         f"the number of adults in each {lv} is kept from {base.name!r}, whose plan measures it there"
         f" with a standard deviation of {deviation:.0f} persons. The queries of this plan alone would"
         f" have {here[lv]:.0f}. So {lv} ages gain less than they can: rest on a release of"
-        " pl94-2010-best, or of another plan that measures adults (docs/dhc.md)"
+        " pl94-2010-best, or of another plan that measures adults (docs/how-to/dhc.md)"
         for lv, deviation in there.items()
         if deviation > _MUCH * here[lv]
     )
@@ -331,7 +331,9 @@ class DhcSpec(Specification):
     maker: ClassVar[str | None] = "das.publications.dhc.truth.maker:DhcMaker"
     tasks: ClassVar[str | None] = "das.publications.dhc.truth.by_subtree:TASKS"
     rests_on: ClassVar[str] = "constraints.from"
-    remedy: ClassVar[str] = "docs/publications.md lists the commands that take it or its releases"
+    remedy: ClassVar[str] = (
+        "docs/reference/publications.md lists the commands that take it or its releases"
+    )
 
     run: DhcRun
     data: DhcData = DhcData()
@@ -575,7 +577,7 @@ def dhc_budget_toml(spec: DhcSpec, universe: str, plan: Plan, made_from: Sequenc
 def all_of_production(spec: DhcSpec, universe: str) -> tuple[QueryCosts, Mapping[str, str]]:
     """Production's costs over all its levels, times what the configuration says; and, by a level
     here, its last level whose unit two records of two units below share. Those of one tract share a
-    group of parts of tracts (docs/dhc.md)."""
+    group of parts of tracts (docs/how-to/dhc.md)."""
     of, times = PRODUCTION[universe](spec.budget.where), getattr(spec.budget, universe)
     costs = {(lv, q): times * r for lv, queries in of.rho.items() for q, r in queries.items()}
     shared = {lv: spec.like(lv) for lv in spec.geography.levels}

@@ -89,7 +89,7 @@ def evaluate(run_dir: Path, areas: Path | None, agreement: bool) -> CommandAnswe
     """Recompute the errors of a finished run (needs its confidential part).
 
     Writes errors.csv, tables.csv and impossible.csv to confidential/evaluation, and
-    intervals.csv if the release has intervals. docs/evaluation.md explains their columns."""
+    intervals.csv if the release has intervals. docs/explanation/evaluation.md explains their columns."""
     if agreement:
         if areas is not None:
             raise UserError(

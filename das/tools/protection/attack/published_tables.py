@@ -69,7 +69,7 @@ def read(folder: Path, wanted: Callable[[str], bool]) -> dict[str, PublishedFiel
         raise InputError(
             "there is no CSV file with columns of tables",
             where=folder,
-            remedy="a table has a row a place and columns such as P0080003; see docs/reconstruction.md",
+            remedy="a table has a row a place and columns such as P0080003; see docs/explanation/reconstruction.md",
         )
     return {level: _together(found[level]) for level in LEVELS if level in found}
 

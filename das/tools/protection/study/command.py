@@ -41,7 +41,9 @@ from das.tools.protection.truth.study import METHODS, load_study, resolved_study
     help="For a table: the columns of places, from the top down. Default: guessed.",
 )
 @click.option("--household", metavar="COLUMN", help="For a table: the column of households.")
-@click.option("--points", type=PATH, help="Coordinates of the lowest places (docs/frontier.md).")
+@click.option(
+    "--points", type=PATH, help="Coordinates of the lowest places (docs/explanation/frontier.md)."
+)
 @click.option("--out", type=OUT, required=True, help="The study to write.")
 @guarded
 def init(

@@ -1,5 +1,5 @@
 """The specification of a study that compares methods of protection on the same records: TOML, with
-unknown keys refused and all errors together (``docs/frontier.md``).
+unknown keys refused and all errors together (``docs/explanation/frontier.md``).
 
 Methods and the options of the attack are dataclasses of other rooms. Their tables are read as the
 mapping of names to classes says that :func:`study_of` is given."""
@@ -90,7 +90,7 @@ class PublishedSet(Part):
     """``[published]``: the tables that every method protects."""
 
     set: Literal["sf1-2010", "pl94", "dhc-persons", "own"] = "own"
-    """A set with a name (docs/frontier.md lists their tables), or ``"own"``: those of
+    """A set with a name (docs/explanation/frontier.md lists their tables), or ``"own"``: those of
     ``[tables]``."""
     levels: tuple[str, ...] | None = None
     """The levels with tables. Absent: the lowest, and of a named set also that of the sample."""
