@@ -22,6 +22,7 @@ PAGES = [
             "accounting",
             "privacy-statement",
             "strategy",
+            "strategy-results",
             "dhc",
             "measurements",
             "estimation",

@@ -108,6 +108,11 @@ TECHNICAL = [
     "risk",
     "spine",
     "strategy",
+    "strategy-results",
+    "strategy-theory",
+    "dhc-method",
+    "dhc-figures",
+    "size-bias",
 ]
 
 

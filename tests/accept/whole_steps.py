@@ -55,7 +55,7 @@ PLANS = (
     ),
     Step(
         "fair",
-        "strategy.md",
+        "strategy-results.md",
         "das plan pl94-2010 --optimise fair --units 1,52,3221,73057,217740,6500000 --toml",
     ),
     Step(

@@ -296,7 +296,7 @@ def test_no_two_records_cost_more_in_a_plan_with_the_guard_on_pairs() -> None:
 
 
 def test_the_shares_of_fair_are_those_that_its_targets_find() -> None:
-    """By the command of docs/explanation/strategy.md, and nothing is better by more than 0.02 %."""
+    """By the command of docs/how-to/strategy.md, and nothing is better by more than 0.02 %."""
     s, where = spec(), CONFIG.parent / "targets" / "fair.toml"
     written = read_targets(where.read_text(encoding="utf-8"), where="fair")
     now, schema, levels = costs_of(s.persons.plan), s.persons.schema, s.geography.levels
