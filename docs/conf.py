@@ -26,7 +26,8 @@ copyright = author
 
 extensions = ["myst_nb"]
 include_patterns = [
-    "docs/index.md", "docs/**/*.md",
+    "docs/index.md",
+    "docs/**/*.md",
     "notebooks/*.ipynb",
 ]  # of the repository, so that links are the same there and here
 root_doc = "docs/index"

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from docs import pages
+
 DAS = """#!{python}
 import sys
 from pathlib import Path
@@ -18,7 +20,6 @@ from das.files.run.stage_tasks import ArrayEngine
 from das.files.run.task_store import TaskStore
 from das.files.run.stage_tasks import perform
 from das.runs import tasks as jobs
-from docs import pages
 from tests.engine.stages import note, tasks
 
 command, *words = sys.argv[2:] if sys.argv[2] in ("tasks", "task") else sys.argv[1:]
