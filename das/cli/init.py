@@ -176,7 +176,8 @@ def _said(guess: Guess, out: Path, without: Sequence[str], *, listed: bool) -> l
         )
     if guess.count is not None:
         lines.append(f"  count       {guess.count.name}")
-    lines += [f"  not used    {name}: {why}" for name, why in guess.left.items()]
+    lines += [f"  not used    {name or '(no name)'}: {why}" for name, why in guess.left.items()]
+    lines += [f"  note        {note}" for note in guess.notes]
     if without:
         lines.append(
             f"  left out    levels that fewer than {RARE} rows have, of {', '.join(without)}: add"

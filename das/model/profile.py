@@ -4,6 +4,7 @@ what of the data stands in that."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,6 +12,17 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.frozen import Frozen
+
+AGES = 130  #: an attribute can have more values than others if they are ages
+_NUMBER = re.compile(r"[-+]?\d[\d .]*(?:[.,]\d+)?").fullmatch
+
+
+def _is_whole(value: str) -> bool:
+    return value.isascii() and value.isdigit() and len(value) < 10
+
+
+def _is_age(value: str) -> bool:
+    return _is_whole(value) and int(value) < 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +47,28 @@ class ColumnProfile(Frozen):
     @property
     def whole(self) -> bool:
         """True if all values are whole numbers, none negative."""
-        return bool(self.values) and all(
-            v.isascii() and v.isdigit() and len(v) < 10 for v in self.values
-        )
+        return bool(self.values) and all(map(_is_whole, self.values))
+
+    @property
+    def decimal(self) -> bool:
+        """True if all values are numbers, and some have a decimal point or comma."""
+        return not self.whole and bool(self.values) and all(map(_NUMBER, self.values))
+
+    @property
+    def ages(self) -> bool:
+        """True if most values are whole numbers, as few as ages are."""
+        few = len(self.values) < AGES + 20
+        return few and 2 * sum(map(_is_age, self.values)) > len(self.values)
 
     def nests_in(self, *coarse: ColumnProfile) -> bool:
         """True if each value occurs with one combination of those of ``coarse`` only."""
-        pairs = np.unique(np.stack([self.index, *(c.index for c in coarse)]), axis=1)
-        return pairs.shape[1] == len(np.unique(self.index))
+        return all(np.array_equal(c.by_value(self)[self.index], c.index) for c in coarse)
+
+    def by_value(self, fine: ColumnProfile) -> NDArray[np.int64]:
+        """The value here in the last row of each value of ``fine``; the last entry is for none."""
+        out = np.full(fine.index.max(initial=-1) + 2, -1, dtype=np.int64)
+        out[fine.index] = self.index
+        return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from itertools import pairwise
 from das.errors import SpecError
 from das.model.columns import Columns
 from das.model.query import DETAILED
+from das.model.spelling import near
 from das.model.universe import KINDS, Universe
 from das.plugins import READERS
 from das.spec.keys import CountsKeys
@@ -31,7 +32,7 @@ def check(spec: CountsKeys) -> None:
             raise SpecError(
                 f"{u.exact.total!r} is not a level",
                 where=u.key("constraints.total"),
-                remedy=f"the levels are {', '.join(levels)}",
+                remedy=near(u.exact.total, levels, "levels"),
             )
         check_chain(u)
         _check_invariants(u, levels)
@@ -150,9 +151,7 @@ def check_keys(keys: Iterable[str], levels: Sequence[str], where: str) -> None:
     """A table by level has levels for its keys, and perhaps ``default``."""
     if extra := [k for k in keys if k not in levels and k != "default"]:
         raise SpecError(
-            f"{extra[0]!r} is not a level",
-            where=where,
-            remedy=f"the levels are {', '.join(levels)}",
+            f"{extra[0]!r} is not a level", where=where, remedy=near(extra[0], levels, "levels")
         )
 
 
@@ -203,9 +202,7 @@ def _check_invariants(universe: Universe, levels: tuple[str, ...]) -> None:
     for level, name in universe.exact.queries:
         if level not in levels:
             raise SpecError(
-                f"{level!r} is not a level",
-                where=where,
-                remedy=f"the levels are {', '.join(levels)}",
+                f"{level!r} is not a level", where=where, remedy=near(level, levels, "levels")
             )
         try:
             universe.schema.query(name)

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from das.errors import InputError
-from das.model.profile import ColumnProfile, InputProfile
+from das.model.profile import AGES, ColumnProfile, InputProfile
 
 #: Names of columns of places, from the top down: words of a rank may stand for one another.
 RANKS = tuple(
@@ -64,13 +64,27 @@ HOUSEHOLDS = {
     *("hh", "hhid", "household", "family", "dwelling", "serialno"),
     *("hogar", "familia", "menage", "haushalt"),
 }
+#: Words in the names of columns that number persons, or households.
+NUMBERS = {
+    "id",
+    "ids",
+    "uuid",
+    "pid",
+    "no",
+    "nr",
+    "num",
+    "number",
+    "key",
+    "serial",
+    "numero",
+    "line",
+}
 #: Names of columns that say how many persons a line stands for.
 COUNTS = ("n", "count", "counts", "persons", "people", "frequency", "freq", "number")
 #: What is the same for all people of each place is the places', if they have so many rows each.
 ROWS = 5
-#: An attribute has at most so many values (whole numbers such as ages may have more), and a schema
-#: so many cells.
-FEW, AGES, CELLS = 60, 130, 20_000
+#: An attribute has at most that many values (ages can have more), and a schema that many cells.
+FEW, CELLS = 60, 20_000
 #: A level that fewer rows have is not copied into a configuration, unless that is asked for: a
 #: configuration is published, and the level of a single person tells that this person exists.
 RARE = 10
@@ -89,6 +103,7 @@ class Guess:
     count: ColumnProfile | None = None
     attributes: list[ColumnProfile] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)  #: column, and why it is not used
+    notes: list[str] = field(default_factory=list)  #: what looks wrong in the table
 
 
 def guess(
@@ -119,10 +134,9 @@ def guess(
     listed = set() if places is None else {c.name for c in places.columns}
     across = [c for c in rest if _words(c) & ACROSS and c.name not in geography]
     rest = [c for c in rest if c not in across]
-    codes = [c for c in rest if not _words(c) & (NAMES | HOUSEHOLDS)]
-    likely = _look_like_places(codes, table.rows) or _look_like_places(rest, table.rows)
-    likely = _with_nested_codes(likely, codes)
-    _places(out, [by_name[g] for g in geography] or likely, asked=bool(geography))
+    likely = _likely_places(rest, table.rows)
+    _places(out, [by_name[g] for g in geography] or likely, list(by_name), asked=bool(geography))
+    out.notes = _notes(table, out)
     _across(out, across)
     _of_places(
         out,
@@ -131,14 +145,12 @@ def guess(
             for c in rest
             if c not in out.geography and c not in out.areas and c.name not in out.left
             if places is None or c.name in listed
+            if not c.decimal
         ],
         table.rows if places is None else None,
     )
-    rest = [
-        c
-        for c in rest
-        if c not in out.geography and c not in out.areas and c not in out.names.values()
-    ]
+    used = [*out.geography, *out.areas, *out.names.values()]
+    rest = [c for c in rest if c not in used]
     if places is not None:
         rest = _kept(out, rest, listed)
     _attributes(out, rest, 1 if rare else RARE)
@@ -189,11 +201,23 @@ def _rank(name: str) -> int | None:
     return None
 
 
+def _likely_places(columns: Sequence[ColumnProfile], rows: int) -> list[ColumnProfile]:
+    """The columns that look like levels; never those of households, and names only where nothing
+    else looks like one."""
+    rest = [c for c in columns if not _words(c) & HOUSEHOLDS]
+    codes = [c for c in rest if not _words(c) & NAMES]
+    likely = _look_like_places(codes, rows) or _look_like_places(rest, rows)
+    return _with_nested_codes(likely, [c for c in codes if len(c.values) <= rows // 2])
+
+
 def _look_like_places(columns: Sequence[ColumnProfile], rows: int) -> list[ColumnProfile]:
     """From the top down: by rank, and by number of values."""
     named = [c for c in columns if _rank(c.name) is not None]
     many = [
-        c for c in columns if c not in named and FEW < len(c.values) <= rows // 2 and not _ages(c)
+        c
+        for c in columns
+        if c not in named and FEW < len(c.values) <= rows // ROWS
+        if not (c.empty or c.decimal or c.ages or _words(c) & NUMBERS)
     ]
     chosen = [c for c in [*named, *many] if len(c.values) > 1]
     last = len(RANKS)
@@ -221,16 +245,18 @@ def _begins(fine: ColumnProfile, coarse: ColumnProfile) -> bool:
     every row that has both."""
     if len(coarse.values) < 2 or fine.empty or coarse.empty or not fine.nests_in(coarse):
         return False
-    pairs = np.unique(np.stack([fine.index, coarse.index]), axis=1)
-    codes = ((fine.values[i], coarse.values[j]) for i, j in pairs.T.tolist())
+    above = coarse.by_value(fine)[:-1].tolist()
+    codes = ((c, coarse.values[i]) for c, i in zip(fine.values, above, strict=True))
     return all(len(long) > len(short) and long.startswith(short) for long, short in codes)
 
 
-def _places(out: Guess, chosen: list[ColumnProfile], *, asked: bool) -> None:
+def _places(
+    out: Guess, chosen: list[ColumnProfile], columns: Sequence[str], *, asked: bool
+) -> None:
     """The chain of levels; what cuts across it is an area."""
     if not chosen:
         raise InputError(
-            "no column looks like one of places",
+            f"no column looks like one of places; the columns are {', '.join(columns)}"[:900],
             where="--from",
             remedy="name them from the top down: --geography region,village",
         )
@@ -304,7 +330,7 @@ def _across(out: Guess, columns: Sequence[ColumnProfile]) -> None:
         whole = not c.empty and len(c.values) > 1
         if whole and _combined(lowest).nests_in(c):
             out.areas.append(c)
-        else:
+        elif _rank(c.name) is not None or _words(c) & ACROSS:
             out.left[c.name] = (
                 "it is no level of the tree, and its areas are not made of whole places"
             )
@@ -334,8 +360,41 @@ def _of_places(out: Guess, columns: Sequence[ColumnProfile], rows: int | None) -
 
 def _combined(columns: Sequence[ColumnProfile]) -> ColumnProfile:
     """One whose values are the combinations of theirs."""
-    index = np.unique(np.stack([c.index for c in columns]), axis=1, return_inverse=True)[1]
-    return ColumnProfile("", (), np.asarray(index, dtype=np.int64).ravel())
+    index = columns[0].index
+    for c in columns[1:]:
+        keys = (index + 1) * (len(c.values) + 1) + c.index
+        index = np.unique(keys, return_inverse=True)[1].astype(np.int64).ravel()
+    return ColumnProfile("", (), index)
+
+
+def _notes(table: InputProfile, out: Guess) -> list[str]:
+    """Numbers of persons that repeat, rows that are there twice, and values that differ only in
+    blanks or capitals."""
+    notes = []
+    for c in table.columns:
+        if c in out.geography or c is out.count or _words(c) & HOUSEHOLDS:
+            continue
+        several = c.index[c.index >= 0]
+        twice = len(several) - len(c.values)
+        if _words(c) & NUMBERS and 0 < 2 * twice <= len(several):
+            some = np.flatnonzero(np.bincount(several)[c.index] > 1)
+            rows = _combined(
+                [ColumnProfile(o.name, o.values, o.index[some]) for o in table.columns]
+            )
+            same = len(some) - len(np.unique(rows.index))
+            notes.append(
+                f"{c.name}: {twice:,} rows repeat the value of an earlier row; {same:,} of these"
+                " are the same in every column"
+            )
+        alike: dict[str, str] = {}
+        for v in c.values if len(c.values) <= AGES else ():
+            if (first := alike.setdefault(v.strip().casefold(), v)) != v:
+                notes.append(
+                    f"{c.name}: {first!r} and {v!r} differ only in blanks or capitals, and are two"
+                    " values"
+                )
+                break
+    return notes
 
 
 def _longest(columns: Sequence[ColumnProfile]) -> list[ColumnProfile]:
@@ -355,10 +414,8 @@ def _attributes(out: Guess, columns: Sequence[ColumnProfile], least: int) -> Non
         levels = len(c.values) + (c.empty > 0)
         if levels < 2:
             out.left[c.name] = "it is the same in every row"
-        elif len(c.values) > FEW and not _ages(c):
-            out.left[c.name] = (
-                f"it has more than {FEW} values: group them, and list the groups, to use it"
-            )
+        elif why := _no_attribute(c):
+            out.left[c.name] = why
         elif len(c.common(least)) + (c.empty > 0) < 2:
             out.left[c.name] = (
                 f"fewer than two of its levels are in {least} rows or more; list its levels to"
@@ -381,5 +438,16 @@ def _attributes(out: Guess, columns: Sequence[ColumnProfile], least: int) -> Non
         )
 
 
-def _ages(c: ColumnProfile) -> bool:
-    return c.whole and len(c.values) <= AGES and int(max(c.values, key=int)) < 200
+def _no_attribute(c: ColumnProfile) -> str:
+    """Why a column is no attribute of a person; empty if it can be one."""
+    words = _words(c)
+    if words <= HOUSEHOLDS | NUMBERS:
+        return "it numbers " + ("households" if words & HOUSEHOLDS else "rows or persons")
+    if c.decimal and not all(v.endswith((".0", ",0")) for v in c.values):
+        return "it has numbers with decimals: group them into classes to use it"
+    if len(c.values) <= FEW or (c.ages and c.whole and len(c.values) <= AGES):
+        return ""
+    if c.ages and not c.whole:
+        odd = [repr(v) for v in c.values if not (v.isdigit() and v.isascii())]
+        return f"most of its values are whole numbers, but not {', '.join(odd[:3])}: correct these"
+    return f"it has more than {FEW} values: group them, and list the groups, to use it"

@@ -18,6 +18,7 @@ from das.model.plan import Plan
 from das.model.post_processing import by_rule
 from das.model.redistricting import H1
 from das.model.schema import Schema
+from das.model.spelling import near
 from das.model.tabulation import Tabulation
 from das.model.universe import HOUSING, KINDS, PERSONS, Exact, Planned, RecordKind, kind_of
 from das.spec.keys import CountsKeys
@@ -199,18 +200,18 @@ def plan_of(
     """The plan of a budget part for a total; on an optimised spine with every class of units that
     there can be, as long as there is no tree. Raises :class:`SpecError`."""
     levels = spec.geography.levels
+    extra = [lv for lv in part.levels if lv not in levels]
+    odd = f"{extra[0]!r} is not a level" if extra else ""
+    meant = near(extra[0], levels, "levels") if extra else ""
     if missing := [lv for lv in levels if lv not in part.levels]:
+        remedy = f"add {missing[0]}, or take it out of geography.levels"
         raise SpecError(
             f"level {missing[0]!r} of geography.levels has no share",
             where=f"{where}.levels",
-            remedy=f"add {missing[0]}, or take it out of geography.levels",
+            remedy=f"{odd}: {meant}" if extra else remedy,
         )
-    if extra := [lv for lv in part.levels if lv not in levels]:
-        raise SpecError(
-            f"{extra[0]!r} is not a level",
-            where=f"{where}.levels",
-            remedy=f"the levels are {', '.join(levels)}",
-        )
+    if extra:
+        raise SpecError(odd, where=f"{where}.levels", remedy=meant)
     for level, queries in part.queries.items():
         for q in queries:
             try:

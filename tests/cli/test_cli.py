@@ -287,7 +287,7 @@ def test_check_as_json_has_exact_costs_and_margins(das: Das) -> None:
 
 
 def test_compare_sets_noisy_beside_published(das: Das, copied: Path) -> None:
-    said = das("compare", copied)
+    said = das("compare", copied, "--show-errors")
     assert said.code == 0, said.err
     for part in ("MAE noisy", "published", "Tract", "hispanic * cenrace"):
         assert part in said.out
@@ -305,7 +305,7 @@ def test_evaluate_writes_the_errors_again(das: Das, copied: Path) -> None:
     path = copied / "confidential" / "evaluation" / "errors.csv"
     before = path.read_bytes()
     path.unlink()
-    said = das("evaluate", copied)
+    said = das("evaluate", copied, "--show-errors")
     assert said.code == 0, said.err
     assert str(path.parent) in said.out
     assert path.name in said.out
@@ -325,7 +325,7 @@ def test_evaluate_takes_areas_of_ones_own(das: Das, copied: Path, tmp_path: Path
     blocks = spine.loc[spine["level"] == "Block", "geocode"].tolist()
     areas = tmp_path / "wards.csv"
     areas.write_text("area,block\n" + "".join(f"one,{b}\n" for b in blocks) + f"two,{blocks[0]}\n")
-    shown = das("evaluate", copied, "--areas", areas)
+    shown = das("evaluate", copied, "--areas", areas, "--show-errors")
     assert shown.code == 0
     assert all(
         text in shown.out for text in ("Errors of areas: wards", "P1", "H1", "RMSE", "tables.csv")
@@ -1108,3 +1108,13 @@ status = ["widowed"]
     assert "persons: 6 of 12 cells are impossible" in out
     assert "  4: age child and status married or widowed\n  4: status widowed\n" in out
     assert "persons: 126 of 2,016 cells are impossible" in das("check", "pl94-2010")[1]
+
+
+@pytest.mark.parametrize("command", ["compare", "evaluate"])
+def test_errors_of_a_finished_run_print_to_no_pipe(das: Das, copied: Path, command: str) -> None:
+    kept, shown = das(command, copied), das(command, copied, "--show-errors")
+    assert kept.code == shown.code == 0
+    assert "confidential, and in" in kept.out
+    assert "reveal the true counts" not in kept.out
+    assert "reveal the true counts" in shown.out
+    assert "written: " in kept.out

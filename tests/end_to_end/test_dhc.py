@@ -562,7 +562,7 @@ def test_it_is_evaluated_again_from_its_files(
     before = {p.name: p.read_bytes() for p in folder.glob("*.csv")}
     for name in before:
         (folder / name).unlink()
-    code, out, err = commands.named("evaluate")(tmp_path / "run")
+    code, out, err = commands.named("evaluate")(tmp_path / "run", "--show-errors")
     assert (code, err) == (0, "")
     assert "our error / its" in out
     assert before

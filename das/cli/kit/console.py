@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,10 +37,10 @@ def console() -> Console:
     return plain if plain.is_terminal else Console(width=WIDE)
 
 
-def shows_errors(asked: bool, *, quiet: bool, as_json: bool) -> bool:
-    """Whether a run prints errors when it ends: to somebody who looks, or who asked for it with
-    ``--show-errors``. What goes to a file, to a pipe or into the log of a job is kept, and read by
-    others; so there they stay in ``confidential/``.
+def shows_errors(asked: bool, *, quiet: bool = False, as_json: bool = False) -> bool:
+    """Whether a command prints errors: to a terminal, or to anyone who asks for it with
+    ``--show-errors``. Files, pipes and logs of jobs are kept, and others read them. So there the
+    errors stay in ``confidential/``.
 
     Raises:
         UserError: they are asked for where they are never printed."""
@@ -50,6 +51,13 @@ def shows_errors(asked: bool, *, quiet: bool, as_json: bool) -> bool:
             remedy="leave one of them out; `das evaluate RUN` prints errors of a finished run",
         )
     return asked or (not quiet and not as_json and sys.stdout is not None and sys.stdout.isatty())
+
+
+def say_kept(folder: Path) -> None:
+    """Says where errors are that are not printed."""
+    click.echo(
+        f"das: note: the errors are confidential, and in {folder}; --show-errors prints them"
+    )
 
 
 def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:

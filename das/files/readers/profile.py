@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 
 from das.errors import InputError
 from das.files.parquet import DAMAGE
-from das.files.readers.rows import header
+from das.files.readers.rows import ABOVE, header, refuse_repeated
 from das.files.readers.source import AGAIN, DelimitedFormat, Member, batches, members
 from das.model.profile import ColumnProfile, InputProfile
 
 #: Tried in this order.
-ENCODINGS = ("utf-8", "utf-16", "latin-1")
+ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1")
 
 
 def read(path: Path) -> InputProfile:
@@ -46,10 +46,9 @@ def _text(member: Member) -> tuple[pa.Table, str]:
             delimiter, names = header(member, encoding)
             if not names:
                 raise InputError(
-                    "its first line is blank, and names no columns",
-                    where=member.name,
-                    remedy="delete the lines above the names of the columns",
+                    "its first line is blank, and names no columns", where=member.name, remedy=ABOVE
                 )
+            refuse_repeated(names, member)
             layout = DelimitedFormat(
                 delimiter, dict.fromkeys(names, pa.string()), skip=1, quotes=True, encoding=encoding
             )
@@ -65,8 +64,7 @@ def _text(member: Member) -> tuple[pa.Table, str]:
 def _parquet(member: Member) -> tuple[pa.Table, str]:
     try:
         table = pq.read_table(member.path)
-        if len(set(table.column_names)) < table.num_columns:
-            raise InputError("two columns have the same name", where=member.name)
+        refuse_repeated(table.column_names, member)
         columns = {n: pc.fill_null(pc.cast(table[n], pa.string()), "") for n in table.column_names}
         for column in columns.values():
             column.validate(full=True)  # bytes that are no UTF-8 are passed on as they are
@@ -81,8 +79,9 @@ def _parquet(member: Member) -> tuple[pa.Table, str]:
 
 def _column(name: str, column: pa.ChunkedArray) -> ColumnProfile:
     encoded = pc.dictionary_encode(column).combine_chunks()
-    values = encoded.dictionary.to_pylist()
-    order = sorted((i for i, v in enumerate(values) if v), key=lambda i: values[i])
-    place = np.full(len(values), -1, dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return ColumnProfile(name, tuple(values[i] for i in order), place[encoded.indices.to_numpy()])
+    order = pc.array_sort_indices(encoded.dictionary)
+    values = pc.take(encoded.dictionary, order).to_pylist()
+    place = np.empty(len(values), dtype=np.int64)
+    blank = values[:1] == [""]  # the first in order
+    place[order.to_numpy()] = np.arange(len(values)) - blank
+    return ColumnProfile(name, tuple(values[blank:]), place[encoded.indices.to_numpy()])

@@ -39,6 +39,7 @@ from das.model.schema import Attribute, Schema
 UTF_8 = "utf-8"
 CELL, COUNT, UNITS = "das:cell", "das:count", "das:units"  #: names that no level of a geography has
 NAME = "das:name:"  #: before a level: the column of its names
+ABOVE = "delete the lines above the names of the columns"
 MOST = 10**12  #: records, or units, of one row: what they add up to is a number of 64 bits still
 
 
@@ -220,9 +221,19 @@ def _whole(column: pa.Array, name: str, member: Member) -> pa.Array:
         ) from None
 
 
-def _check_names(given: Sequence[str], meaning: Columns, member: Member) -> None:
+def refuse_repeated(given: Sequence[str], member: Member) -> None:
+    """Raises :class:`InputError` where two columns have one name, or none."""
     if len(set(given)) != len(given):
-        raise InputError("two columns have the same name", where=f"{member.name}, line 1")
+        twice = next(name for name in given if given.count(name) > 1)
+        raise InputError(
+            f"two columns have the same name, {twice!r}" if twice else "two columns have no name",
+            where=f"{member.name}, line 1",
+            remedy="give each column a name of its own" if twice else ABOVE,
+        )
+
+
+def _check_names(given: Sequence[str], meaning: Columns, member: Member) -> None:
+    refuse_repeated(given, member)
     for name in [*meaning.texts, *meaning.numbers]:
         if name not in given:
             repair = (

@@ -101,6 +101,7 @@ def members(path: Path) -> list[Member]:
     if path.stat().st_size == 0:
         raise InputError("the file is empty", where=path, remedy=AGAIN)
     if path.suffix.lower() != ".zip":
+        _refuse_workbook(path)
         return [Member(path)]
     try:
         with zipfile.ZipFile(path) as archive:
@@ -110,6 +111,21 @@ def members(path: Path) -> list[Member]:
     except OSError as e:
         raise InputError(f"cannot be read ({e.strerror or e})", where=path) from None
     return [Member(path, n) for n in names if not Path(n).name.startswith((".", "_"))]
+
+
+def _refuse_workbook(path: Path) -> None:
+    """Raises :class:`InputError` for a workbook, whatever its name is."""
+    try:
+        with path.open("rb") as stream:
+            begin = stream.read(8)
+    except OSError as e:
+        raise InputError(f"cannot be read ({e.strerror or e})", where=path) from None
+    if begin.startswith(b"PK\x03\x04") or begin == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
+        raise InputError(
+            "is an Excel workbook, or another archive, and not a table of text",
+            where=path,
+            remedy="in Excel: File, Save As, CSV UTF-8; name that file. An archive must end in .zip",
+        )
 
 
 def by_state(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from das.engine.tasks import SILENT, Progress
 from das.errors import InputError, SpecError
 from das.files import codes as texts
-from das.files.readers.rows import CELL, COUNT, NAME, UNITS, UTF_8, names, rows
+from das.files.readers.rows import CELL, COUNT, NAME, UNITS, UTF_8, names, place, rows
 from das.files.readers.source import Member, members, sources
 from das.model.columns import Columns
 from das.model.confidential import Confidential
@@ -75,9 +75,8 @@ def _placed(
     blocks, codes = blocks_of(listed, of_places)
     of_records = replace(meaning, areas={}, names={}, housing_units=None)
     counted, read_from = counted_rows(paths, schema, of_records, encoding, progress, lowest=True)
-    block = joined(
-        counted, of_records, blocks, ListedPlaces(f"those of {places.name}", places.name)
-    )
+    listing = ListedPlaces(f"those of {places.name}", places.name)
+    block = joined(counted, of_records, blocks, listing, paths, encoding)
     records = _some(counted, block)
     if meaning.housing_units:
         at = pc.index_in(listed.column(list(meaning.geography)[-1]), value_set=codes)
@@ -125,7 +124,7 @@ def read_beside(
             remedy="delete the key",
         )
     counted, read_from = counted_rows(paths, schema, meaning, encoding, progress)
-    block = joined(counted, meaning, blocks, ListedPlaces())
+    block = joined(counted, meaning, blocks, ListedPlaces(), paths, encoding)
     return Confidential(Records(schema, *_some(counted, block))), read_from
 
 
@@ -139,9 +138,15 @@ def _some(
 
 
 def joined(
-    counted: pa.Table, meaning: Columns, blocks: Blocks, listed: ListedPlaces
+    counted: pa.Table,
+    meaning: Columns,
+    blocks: Blocks,
+    listed: ListedPlaces,
+    paths: Sequence[Path],
+    encoding: str,
 ) -> NDArray[np.int64]:
-    """The number of each row's place."""
+    """The number of each row's place. Raises :class:`InputError` with the first line of a place
+    that is not ``listed``."""
     lowest = list(meaning.geography)[-1]
     where = f"{meaning.where}.geography"
     if unknown := [lv for lv in meaning.geography if lv not in blocks.fields]:
@@ -165,7 +170,7 @@ def joined(
         raise InputError(
             f"{len(lost)} of {places} places of {lowest} are not among {listed.of}, such as"
             f" {lost[0].as_py()!r}; theirs are such as {codes[0].decode()!r}",
-            where=where,
+            where=_first_line(paths, meaning, encoding, lost[0].as_py()) or where,
             remedy=listed.remedy,
         )
     at = block.to_numpy().astype(np.int64)
@@ -181,6 +186,27 @@ def joined(
     return at
 
 
+def _first_line(paths: Sequence[Path], meaning: Columns, encoding: str, code: str) -> str:
+    """Where the first record of a place of the lowest level is."""
+    levels = list(meaning.geography)
+    kept = levels if meaning.within_parent else levels[-1:]
+    column = replace(
+        meaning, geography={lv: meaning.geography[lv] for lv in kept}, attributes={}, count=None
+    )
+    for member in _used(paths):
+        before = 0
+        for batch in rows([member], column, (), encoding, SILENT):
+            if (at := pc.index(batch.column(levels[-1]), code).as_py()) >= 0:
+                return place(member, before + at)
+            before += len(batch)
+    return ""
+
+
+def _used(paths: Sequence[Path]) -> list[Member]:
+    every = [(Path(p), m) for p in paths for m in members(Path(p))]
+    return [m for path, m in every if m.base.endswith(SUFFIXES) or m.path == path]
+
+
 def counted_rows(
     paths: Sequence[Path],
     schema: Schema | None,
@@ -192,9 +218,7 @@ def counted_rows(
 ) -> tuple[pa.Table, tuple[Source, ...]]:
     """Counts by place and cell, and their files; without a ``schema`` there is one cell.
     ``lowest``: of the levels of places only the last is required."""
-    used = [
-        m for p in paths for m in members(Path(p)) if m.base.endswith(SUFFIXES) or m.path == Path(p)
-    ]
+    used = _used(paths)
     if not used:
         raise InputError(
             "no input files",

@@ -8,8 +8,16 @@ from typing import Any
 
 import click
 
-from das.cli.kit.console import CONFIDENTIAL, CommandAnswer, answering, console, records_table
-from das.cli.kit.options import OUT, PATH, coverage_option, warn
+from das.cli.kit.console import (
+    CONFIDENTIAL,
+    CommandAnswer,
+    answering,
+    console,
+    records_table,
+    say_kept,
+    shows_errors,
+)
+from das.cli.kit.options import OUT, PATH, coverage_option, show_errors_option, warn
 from das.cli.kit.terminal_tables import compare_table, two_table
 from das.engine.display import Live
 from das.errors import UserError
@@ -128,6 +136,7 @@ def _number(value: float | None, digits: int = 1) -> str:
 )
 @coverage_option
 @click.option("--out", type=OUT, help="With --published: the folder.  [default: published in A]")
+@show_errors_option
 @answering
 def compare(
     run_dir: Path,
@@ -138,6 +147,7 @@ def compare(
     fields: tuple[str, ...],
     coverage: float,
     out: Path | None,
+    show_errors: bool,
 ) -> CommandAnswer:
     """For one run: errors of the noisy measurements and of the published counts, by level, query
     and size of the count. Also drawn in confidential/compare.html; for other universes than the
@@ -150,7 +160,9 @@ def compare(
 
     With --published: how far published redistricting counts are from the estimates of A's noisy
     measurements, by level and for cities. Also how many are outside their intervals. Writes
-    published.csv, shares.csv and index.html, a page to look up a town."""
+    published.csv, shares.csv and index.html, a page to look up a town.
+
+    Errors print only to a terminal, or with --show-errors."""
     if published:
         if other is not None or truth is not None:
             raise UserError("is for one release, A", where="--published", remedy="leave out B")
@@ -162,13 +174,13 @@ def compare(
             remedy="name redistricting files with --published",
         )
     if other is not None:
-        return _compare_two(run_dir, other, truth)
+        return _compare_two(run_dir, other, truth, show_errors)
     if truth is not None:
         raise UserError("goes with two estimates, A and B", where="--truth")
-    return _compare_one(run_dir)
+    return _compare_one(run_dir, show_errors)
 
 
-def _compare_two(a: Path, b: Path, truth: Path | None) -> CommandAnswer:
+def _compare_two(a: Path, b: Path, truth: Path | None, show_errors: bool) -> CommandAnswer:
     two = compare_two(a, b, truth)
     said = {
         "a": str(a),
@@ -178,19 +190,22 @@ def _compare_two(a: Path, b: Path, truth: Path | None) -> CommandAnswer:
         "epsilon": [vars(r) for r in two.losses],
         "rows": {u: [vars(r) for r in rows] for u, rows in two.rows.items()},
     }
-    return CommandAnswer(marked(said, two.private), lambda: _print_two(a, b, two))
+    return CommandAnswer(marked(said, two.private), lambda: _print_two(a, b, two, show_errors))
 
 
-def _print_two(a: Path, b: Path, two: Two) -> None:
+def _print_two(a: Path, b: Path, two: Two, show_errors: bool) -> None:
     warn(two.private)
     click.echo(
         f"A is {a}, B is {b}: estimates of {'the same' if two.one_noise else 'different'} noisy"
         " measurements."
     )
-    if two.truth:
+    shown = not two.truth or shows_errors(show_errors)
+    if two.truth and shown:
         console().print(CONFIDENTIAL, style="bold", highlight=False)
+    elif two.truth:
+        say_kept(two.truth)
     what = "errors" if two.truth else "published counts, B against A"
-    for u, rows in two.rows.items():
+    for u, rows in two.rows.items() if shown else ():
         console().print(two_table(rows, f"{kind_of(u).records.capitalize()}: {what}"))
     if two.losses:
         title = "Epsilon: a smaller one protects better"
@@ -203,7 +218,7 @@ def _two_losses(r: TwoLosses) -> dict[str, str]:
     return {"between": r.between, "of": r.what, "A": bound(r.a), "B": bound(r.b)}
 
 
-def _compare_one(run_dir: Path) -> CommandAnswer:
+def _compare_one(run_dir: Path, show_errors: bool) -> CommandAnswer:
     directory = RunDirectory(run_dir)
     directory.require_truth()
     source, private = source_of(directory.release, "compare"), privacy_of(run_dir)
@@ -216,13 +231,21 @@ def _compare_one(run_dir: Path) -> CommandAnswer:
         words = titles(u.schema, {r.query for r in every[u.name]})
         write_text(pages[-1], compare_page(every[u.name], called, private, words))
     data = {u: marked_rows(map(vars, rs), private) for u, rs in every.items()}
-    return CommandAnswer(data, lambda: _print_one(every, private, pages))
+    return CommandAnswer(data, lambda: _print_one(every, private, pages, shows_errors(show_errors)))
 
 
 def _print_one(
-    every: Mapping[str, list[Comparison]], private: Private, pages: Sequence[Path]
+    every: Mapping[str, list[Comparison]], private: Private, pages: Sequence[Path], shown: bool
 ) -> None:
     warn(private)
+    if shown:
+        _print_errors(every)
+    else:
+        say_kept(pages[0].parent)
+    click.echo("written: " + "\n         ".join(map(str, pages)))
+
+
+def _print_errors(every: Mapping[str, list[Comparison]]) -> None:
     console().print(CONFIDENTIAL, style="bold", highlight=False)
     first = next(iter(every.values()))
     for name, rows in every.items():
@@ -235,7 +258,6 @@ def _print_one(
     console().print(
         compare_table(_by_size(first), "By size of the true count: coarsest and finest query")
     )
-    click.echo("written: " + "\n         ".join(map(str, pages)))
 
 
 def _by_size(rows: list[Comparison]) -> list[Comparison]:

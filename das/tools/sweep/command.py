@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from das.cli.kit.console import CommandAnswer, answering, console, records_table
+from das.cli.kit.console import (
+    CommandAnswer,
+    answering,
+    console,
+    records_table,
+    say_kept,
+    shows_errors,
+)
 from das.cli.kit.interruption import optional, repeated, resumable
 from das.cli.kit.options import (
     OUT,
@@ -18,6 +25,7 @@ from das.cli.kit.options import (
     load_any,
     register_options,
     run_options,
+    show_errors_option,
     warn,
 )
 from das.cli.kit.terminal_tables import print_errors
@@ -84,9 +92,13 @@ def _shown(row: AgreementRow) -> dict[str, Any]:
         "release, or a folder of tables such as P17_Block.csv."
     ),
 )
+@show_errors_option
 @answering
-def evaluate(run_dir: Path, areas: Path | None, agreement: bool) -> CommandAnswer:
-    """Recompute the errors of a finished run (needs its confidential part).
+def evaluate(
+    run_dir: Path, areas: Path | None, agreement: bool, show_errors: bool
+) -> CommandAnswer:
+    """Recompute the errors of a finished run (needs its confidential part). They print only to a
+    terminal, or with --show-errors.
 
     Writes errors.csv, tables.csv and impossible.csv to confidential/evaluation, and
     intervals.csv if the release has intervals. docs/explanation/evaluation.md explains their columns."""
@@ -104,21 +116,28 @@ def evaluate(run_dir: Path, areas: Path | None, agreement: bool) -> CommandAnswe
     made, private = evaluating(directory).evaluated(directory, areas), privacy_of(run_dir)
     outcome = Outcome(directory, private=private, **made)
     rows = {u: marked_rows(map(vars, rs), private) for u, rs in outcome.rows.items()}
-    return CommandAnswer(rows, lambda: _print_evaluated(outcome, areas))
+    return CommandAnswer(rows, lambda: _print_evaluated(outcome, areas, shows_errors(show_errors)))
 
 
-def _print_evaluated(outcome: Outcome, areas: Path | None) -> None:
+def _print_evaluated(outcome: Outcome, areas: Path | None, shown: bool) -> None:
     warn(outcome.private)
+    folder = outcome.directory.errors.parent
+    if shown:
+        _print_errors(outcome, areas, folder)
+    else:
+        say_kept(folder)
+    click.echo(f"written: {folder} ({', '.join(p.name for p in sorted(folder.glob('*.csv')))})")
+
+
+def _print_errors(outcome: Outcome, areas: Path | None, folder: Path) -> None:
     print_errors(outcome)
-    directory = outcome.directory
-    folder, screen = directory.errors.parent, console()
+    screen = console()
     if areas is not None:
         title = f"Errors of areas: {areas.stem} (confidential)"
         screen.print(records_table(title, _of_areas(folder, areas.stem)))
     if (held := folder / INTERVALS).is_file():
         title = "How often intervals hold the truth, by the published count (confidential)"
         screen.print(records_table(title, _of_intervals(held)))
-    click.echo(f"written: {folder} ({', '.join(p.name for p in sorted(folder.glob('*.csv')))})")
 
 
 def _of_intervals(path: Path) -> list[dict[str, Any]]:
