@@ -81,7 +81,8 @@ def read(
         nobody = replace(bare, attributes={}, count=None, codes={}, missing={})
         listed, more = counted_rows([places], None, nobody, encoding, progress)
         blocks, _ = blocks_of(listed, nobody)
-        place = joined(counted, bare, blocks, ListedPlaces(f"those of {places.name}", places.name))
+        listing = ListedPlaces(f"those of {places.name}", places.name)
+        place = joined(counted, bare, blocks, listing, paths, encoding)
         read_from = (*read_from, *more)
     return _each(counted, place, blocks, read_from, within=meaning.within_parent)
 
