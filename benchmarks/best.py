@@ -1,6 +1,6 @@
 """The best and the fair configuration next to the Bureau's method with its own allocation, on Rhode
 Island. Between any two data sets all are at the same epsilon and delta. Between data sets that
-agree on what is published exactly, the best is not (``docs/how-to/strategy.md``).
+agree on what is published exactly, the best is not (``docs/explanation/strategy-results.md``).
 
 ``production``: ``configs/pl94-2010.toml`` with top-down estimation. It runs over two spines: that
 of tabulation, where its block groups and tracts are most accurate, and that of 2020 (``of 2020``),

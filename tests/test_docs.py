@@ -254,6 +254,35 @@ def test_the_citation_and_the_changelog_are_of_this_version() -> None:
     assert newest == das.__version__
 
 
+def test_pages_that_code_and_configurations_name_are_there_with_their_sections(root: Path) -> None:
+    files = [
+        f
+        for d in ("das", "configs", "benchmarks", "tests", "studies")
+        for f in (root / d).rglob("*")
+    ]
+    named = {
+        found
+        for f in files
+        if f.suffix in {".py", ".toml", ".j2"}
+        for found in re.findall(
+            r'(docs/[\w/-]+\.md)`*(?:, "([^"\n]+)"| \(([A-Z][^)\n]+)\))?',
+            f.read_text(encoding="utf-8"),
+        )
+    }
+    assert len(named) > 20
+    assert not [page for page, *_ in named if not (root / page).is_file()]
+    assert not [
+        (page, title)
+        for page, quoted, in_brackets in named
+        if (title := quoted or in_brackets)
+        and not re.search(
+            rf"^#+ {re.escape(title)}$|\*\*{re.escape(title)}\.",
+            (root / page).read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    ]
+
+
 def test_what_the_architecture_names_is_there(root: Path) -> None:
     """Files, folders and modules, and the names that stand in them."""
     text = pages.text("architecture")

@@ -17,12 +17,8 @@ from das.solve.network import _SNAP
 from docs import pages
 
 
-def page(root: Path, name: str) -> str:
-    return pages.text(name)
-
-
 def test_what_the_settings_of_2020_cost(root: Path) -> None:
-    text = page(root, "limits")
+    text = pages.text("limits")
     plan = das.load_spec(
         root / "configs" / "pl94-2010.toml", ["geography.spine=tabulation"]
     ).persons.plan
@@ -52,16 +48,16 @@ def test_what_the_settings_of_2020_cost(root: Path) -> None:
 @pytest.mark.parametrize(
     ("sigma_sq", "said"), [(100, "0.1 %"), (10**4, "1.1 %"), (10**6, "8.9 %"), (10**8, "59 %")]
 )
-def test_how_many_draws_need_more_than_sixteen_bits(root: Path, sigma_sq: int, said: str) -> None:
+def test_how_many_draws_need_more_than_sixteen_bits(sigma_sq: int, said: str) -> None:
     sampler = discrete_gaussian._sampler(Fraction(sigma_sq))
     share = 100 * np.mean(sampler._table == sampler._undecided)
     digits = len(said.split()[0].partition(".")[2])
     assert f"{share:.{digits}f} %" == said
-    assert said in page(root, "method")
+    assert said in pages.text("method")
 
 
-def test_weights_and_thresholds(root: Path) -> None:
-    text = page(root, "method")
+def test_weights_and_thresholds() -> None:
+    text = pages.text("method")
     assert f"weighs {_TOTAL_WEIGHT:.0f} times" in text
     assert f"below {LEAST_VARIANCE} counts" in text
     assert _SNAP == 1e-6

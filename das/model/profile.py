@@ -14,7 +14,7 @@ from das.errors import InputError
 from das.model.frozen import Frozen
 
 AGES = 130  #: an attribute can have more values than others if they are ages
-_NUMBER = re.compile(r"[-+]?\d[\d .]*(?:[.,]\d+)?").fullmatch
+_NUMBER = re.compile(r"[-+]?\d+(?:[ .,]\d{3})*(?:[.,]\d+)?").fullmatch
 
 
 def _is_whole(value: str) -> bool:
@@ -52,7 +52,7 @@ class ColumnProfile(Frozen):
     @property
     def decimal(self) -> bool:
         """True if all values are numbers, and some have a decimal point or comma."""
-        return not self.whole and bool(self.values) and all(map(_NUMBER, self.values))
+        return all(map(_NUMBER, self.values)) and any("." in v or "," in v for v in self.values)
 
     @property
     def ages(self) -> bool:

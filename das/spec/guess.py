@@ -66,18 +66,7 @@ HOUSEHOLDS = {
 }
 #: Words in the names of columns that number persons, or households.
 NUMBERS = {
-    "id",
-    "ids",
-    "uuid",
-    "pid",
-    "no",
-    "nr",
-    "num",
-    "number",
-    "key",
-    "serial",
-    "numero",
-    "line",
+    *("id", "ids", "uuid", "pid", "no", "nr", "num", "number", "numero", "key", "serial", "line")
 }
 #: Names of columns that say how many persons a line stands for.
 COUNTS = ("n", "count", "counts", "persons", "people", "frequency", "freq", "number")

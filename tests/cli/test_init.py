@@ -8,6 +8,7 @@ import random
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from das import read_microdata
 from das.cli import main
+from das.model.profile import ColumnProfile
 
 #: Nothing is asked of the reports here.
 BARE = ("--set", "output.report=false")
@@ -448,6 +450,25 @@ def test_windows_1252_is_recognized(tmp_path: Path) -> None:
     assert spec["schema"]["attributes"]["school"] == ["École", "–", "€"]
     run = das("run", tmp_path / "t.toml", "--out", tmp_path / "run", "--quiet", *BARE)
     assert run.exit_code == 0, run.output
+
+
+@pytest.mark.parametrize(
+    ("values", "decimal"),
+    [
+        (("1.25", "3"), True),
+        (("1,5", "-2,5"), True),
+        (("1.234,5", "12 345"), True),
+        (("-3", "5"), False),
+        (("75 001", "75 002"), False),
+        (("1.01.003", "1.01.004"), False),
+        (("1.5", "N/A"), False),
+        ((), False),
+    ],
+)
+def test_codes_with_blanks_or_several_points_are_no_decimals(
+    values: tuple[str, ...], decimal: bool
+) -> None:
+    assert ColumnProfile("x", values, np.arange(len(values))).decimal is decimal
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ class PublicDhc(PublicHalf):
             " each answer here has of noise"
         ),
         "arrays": (
-            "its schemas of a million cells cannot be drawn whole: docs/how-to/dhc.md (In memory) measures"
+            "its schemas of a million cells cannot be drawn whole: docs/explanation/dhc-method.md (In memory) measures"
             " and estimates one universe on demand from arrays"
         ),
     }

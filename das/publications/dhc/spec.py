@@ -119,7 +119,7 @@ def kept_counts_notes(
         f"the number of adults in each {lv} is kept from {base.name!r}, whose plan measures it there"
         f" with a standard deviation of {deviation:.0f} persons. The queries of this plan alone would"
         f" have {here[lv]:.0f}. So {lv} ages gain less than they can: rest on a release of"
-        " pl94-2010-best, or of another plan that measures adults (docs/how-to/dhc.md)"
+        " pl94-2010-best, or of another plan that measures adults (docs/reference/dhc-figures.md)"
         for lv, deviation in there.items()
         if deviation > _MUCH * here[lv]
     )

@@ -203,7 +203,7 @@ def _print_two(a: Path, b: Path, two: Two, show_errors: bool) -> None:
     if two.truth and shown:
         console().print(CONFIDENTIAL, style="bold", highlight=False)
     elif two.truth:
-        say_kept(two.truth)
+        say_kept()
     what = "errors" if two.truth else "published counts, B against A"
     for u, rows in two.rows.items() if shown else ():
         console().print(two_table(rows, f"{kind_of(u).records.capitalize()}: {what}"))

@@ -60,7 +60,7 @@ from das.version import __version__
 _BESIDE = "Mean absolute errors next to those of the Bureau's run, medians"
 
 #: Of the DHC: bytes that are loaded, bytes and seconds for each cell with somebody in it, and
-#: seconds of a run of nobody. By two measured runs (docs/how-to/dhc.md): 16,000 cells in 25 s and 0.3 GB,
+#: seconds of a run of nobody. By two measured runs: 16,000 cells in 25 s and 0.3 GB,
 #: and Rhode Island with some 1.45 million in 8.8 minutes and 2.6 GB.
 _LOADED, _BY_CELL, _BEGUN, _SECONDS_BY_CELL = 0.28e9, 1600.0, 19.0, 3.5e-4
 
