@@ -19,6 +19,7 @@ WORDS = {
     "desk",
     "board",
     "carrier",
+    "dearest",
     "heir",
     "heirs",
     "estate",

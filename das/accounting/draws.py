@@ -207,15 +207,15 @@ class Moves:
 
     @cached_property
     def rho(self) -> Fraction:
-        """Of the dearest change, whose noise is Gaussian."""
+        """Of the costliest change, whose noise is Gaussian."""
         each = [Composition.differing(path).rho for path in self.paths]
-        return self.by**2 * dearest_of(each, self.moves)[0] + self._always.rho
+        return self.by**2 * costliest_of(each, self.moves)[0] + self._always.rho
 
     @cached_property
     def cost(self) -> Fraction:
-        """The cost of the dearest change, in the currency of its noise."""
+        """The cost of the costliest change, in the currency of its noise."""
         each = [sum((m.cost(p, n) for (m, p), n in path), Fraction(0)) for path in self.paths]
-        return self.by**2 * dearest_of(each, self.moves)[0] + self._always.rho
+        return self.by**2 * costliest_of(each, self.moves)[0] + self._always.rho
 
     def times(self, k: int) -> Moves:
         """With ``k`` times as many answers that differ, on every path."""
@@ -237,14 +237,14 @@ class Moves:
         return replace(self, paths=tuple(paths), shifted=shifted)
 
 
-def dearest_of(each: Sequence[Fraction], moves: Sequence[Sequence[int]]) -> tuple[Fraction, int]:
+def costliest_of(each: Sequence[Fraction], moves: Sequence[Sequence[int]]) -> tuple[Fraction, int]:
     """The highest cost of a change, given the cost of ``each`` path, and the number of that change.
     There can be tens of thousands of changes, so costs are added over one denominator."""
     below = lcm(*(cost.denominator for cost in each))
     above = [cost.numerator * (below // cost.denominator) for cost in each]
     spent = [sum(above[i] for i in move) for move in moves]
-    dearest = max(range(len(spent)), key=spent.__getitem__)
-    return Fraction(spent[dearest], below), dearest
+    costliest = max(range(len(spent)), key=spent.__getitem__)
+    return Fraction(spent[costliest], below), costliest
 
 
 #: The possible changes of one record of each of several kinds.

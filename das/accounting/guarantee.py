@@ -23,7 +23,7 @@ DELTAS = tuple(Fraction(1, 10**k) for k in (5, 10, 15, 20, 30))
 
 
 def cost(currency: str, differing: Differing) -> Fraction:
-    """rho = sum n / (2 sigma^2), or epsilon = sum n / b, of the dearest change. Raises
+    """rho = sum n / (2 sigma^2), or epsilon = sum n / b, of the costliest change. Raises
     :class:`PrivacyError` for draws in another currency."""
     if other := [
         m

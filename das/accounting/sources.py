@@ -222,7 +222,7 @@ ASSUMPTIONS = (
     "The noise of each source is independent of that of the others.",
     "Each line is the most that one such change can cost there by what the source states, for any"
     " person, household and place.",
-    "What a source publishes exactly comes on top, except between populations that agree on it.",
+    "Exact counts can reveal more. Epsilon covers them only between populations that agree on them.",
 )
 
 
@@ -320,8 +320,8 @@ class SourceLine(Section):
 
 
 class JointCase(Section):
-    """One sum: ``alike`` where several changes of one source are in the same answers, so that it is
-    the most that can be; ``same_invariants`` between populations that agree on what is published
+    """One sum: ``alike`` in the worst case, where all changes of one source fall in the same
+    counts; ``same_invariants`` between populations that agree on what is published
     exactly."""
 
     alike: bool

@@ -44,7 +44,7 @@ from das.model.budget import (
     Neighbours,
     PlannedMeasurement,
     UnitPath,
-    dearest,
+    costliest,
     seen,
     through,
     total,
@@ -145,7 +145,7 @@ def account(terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> 
     """The costs of a plan or a ledger, by universe: exact totals, epsilons, and the costs of single
     changes."""
     paths = {u: terms.paths_of(u, ds) for u, ds in draws.items()}
-    spent = {u: dearest(ds, paths[u]) for u, ds in draws.items()}
+    spent = {u: costliest(ds, paths[u]) for u, ds in draws.items()}
     target = terms.target
     return FORMS[terms.mechanism].account.make(
         mechanism=terms.mechanism.name,

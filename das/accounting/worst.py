@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from das.accounting import zcdp
 from das.accounting.contour import UNIT, period
-from das.accounting.draws import Composition, Differing, Moves, composed, count, dearest_of
+from das.accounting.draws import Composition, Differing, Moves, composed, count, costliest_of
 from das.accounting.peaks import Band, Saddle, nodes, saddle, short, turns, work
 from das.accounting.tilted_gaussian import SMALL, TiltedGaussian
 from das.accounting.zcdp import bun_steinke, no_more
@@ -49,7 +49,7 @@ from das.threads import one_thread
 # As :math:`b_i + b_j \le b_i`, the nodes of all fine paths serve every pair with a fine path. The
 # other pairs have their own :math:`\rho_s`, large enough for few nodes. With records of several
 # kinds, nodes that serve one kind serve all. The dropped terms sum to at most :math:`e^{-\tau} \sum_j
-# 1/|z_j|^2 \le e^{-\tau} (1/c^2 + T/2c)`, times the scale of the dearest composition. All terms of
+# 1/|z_j|^2 \le e^{-\tau} (1/c^2 + T/2c)`, times the scale of the costliest composition. All terms of
 # the periodic sum except one are positive and need no bound.
 #
 # **Rows alike.** Very many compositions differ by less than rounding. One row stands for all rows
@@ -83,7 +83,7 @@ class PathDraws:
     """One of :class:`Moves`, as arrays. ``draws`` ``(paths, precisions)`` has the number of draws
     of each of the ``precisions``, smallest first; their answers differ by ``shifts``. ``moves``
     ``(moves, paths to a move)`` are the moves with these ``numbers``. ``each`` has the rho of each
-    path; ``rho`` is that of the dearest move, whose number is ``dearest``. Draws whose answers
+    path; ``rho`` is that of the costliest move, whose number is ``costliest``. Draws whose answers
     differ by more in every move are one more path, which is on every move."""
 
     precisions: tuple[Fraction, ...]
@@ -93,7 +93,7 @@ class PathDraws:
     moves: Ints
     numbers: Ints
     rho: Fraction
-    dearest: int
+    costliest: int
 
     @staticmethod
     def from_moves(part: Moves) -> PathDraws:
@@ -110,10 +110,10 @@ class PathDraws:
             for p, k, n in path:
                 draws[i, number[p, k]] += n
         each = tuple(sum((n * k * k * p for p, k, n in path), Fraction(0)) / 2 for path in paths)
-        rho, dearest = dearest_of(each, moves)
+        rho, costliest = costliest_of(each, moves)
         precisions, shifts = tuple(p for p, _ in columns), tuple(k for _, k in columns)
         numbers = np.arange(len(moves))
-        return PathDraws(precisions, shifts, draws, each, np.array(moves), numbers, rho, dearest)
+        return PathDraws(precisions, shifts, draws, each, np.array(moves), numbers, rho, costliest)
 
     def some(self, moves: NDArray[np.bool_]) -> PathDraws:
         return replace(self, moves=self.moves[moves], numbers=self.numbers[moves])
@@ -219,7 +219,7 @@ class PathDraws:
 @dataclass(frozen=True, eq=False)
 class SharedQuadrature:
     """The nodes ``j`` of a period that serve some compositions, with the angles of each part's
-    draws and a bound of the moduli. ``rho`` is that of the dearest composition; ``noise`` is the
+    draws and a bound of the moduli. ``rho`` is that of the costliest composition; ``noise`` is the
     rho of the one more draw."""
 
     parts: list[PathDraws]
@@ -326,7 +326,7 @@ class LineSums:
         self._thin(rows, size)
 
     def _values(self, part: PathDraws, angles: Floats) -> tuple[Complex, Floats]:
-        """The values of every move ``(moves, nodes)``, relative to the scale of the dearest, and
+        """The values of every move ``(moves, nodes)``, relative to the scale of the costliest, and
         their errors in units of rounding."""
         c = Fraction(self.c)
         log_phi, off = part.log_phi(angles, self.c)
@@ -516,7 +516,7 @@ class _SharedParts:
 
     draws: list[PathDraws]
     rho: Fraction
-    dearest: Composition
+    costliest: Composition
     nodes: dict[tuple[Fraction, int], list[SharedQuadrature]]
 
 
@@ -525,7 +525,7 @@ def _parts(differing: Differing) -> _SharedParts:
     draws = [PathDraws.from_moves(part) for part in differing]
     rho = sum((part.rho for part in draws), Fraction(0))
     return _SharedParts(
-        draws, rho, _composition(differing, tuple(part.dearest for part in draws)), {}
+        draws, rho, _composition(differing, tuple(part.costliest for part in draws)), {}
     )
 
 
@@ -557,7 +557,7 @@ class _Bounds:
 
     def _made(self, eps: Fraction) -> _Line:
         """A new line, with the nodes of its period and its tau, both rounded up."""
-        at, known = saddle(self._parts.dearest, float(eps)), self._parts.nodes
+        at, known = saddle(self._parts.costliest, float(eps)), self._parts.nodes
         least = period(float(self.rho), float(eps), at)
         tau = 39 + max(0.0, log(sqrt(2 * pi) * at.width * (at.c + 1)))
         key = Fraction(short(float(least), PERIOD_BITS)), TAUS * ceil(tau / TAUS)

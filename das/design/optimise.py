@@ -274,7 +274,7 @@ def _most(value: Array, move: Array) -> float:
 # they were monotone in every trial; that is not proved.
 
 #: What the multipliers of limits sum to at first, next to weights that sum to 1; and at most.
-_FIRST, _DEAREST = 1e-2, 1e6
+_FIRST, _COSTLIEST = 1e-2, 1e6
 #: How much of the free part all measurements have alike at first.
 _SPREAD = 0.01
 #: What the least share of a measurement is on the way, which may yet grow.
@@ -333,7 +333,7 @@ class _Search:
         self.x = self.x * self.problem.model.measurements.multiplier(view.rho, view.h)
         self.x = np.maximum(self.x * (total / self.x.sum()), least)
         self.multiplier[some] *= np.exp(np.clip(view.over[some], -1.0, 1.0) * _DUAL)
-        most = 1.0 if self.problem.least else _DEAREST
+        most = 1.0 if self.problem.least else _COSTLIEST
         if self.problem.least or self.multiplier.sum() > most:
             self.multiplier *= most / self.multiplier.sum()
 

@@ -77,7 +77,7 @@ class LossLimits:
         """By how much, relatively, the free parts ``(measurements,)`` exceed each limit."""
         return self.rows @ x / self.room - 1
 
-    def dearest(self, c: Array, multiplier: Array) -> float:
+    def costliest(self, c: Array, multiplier: Array) -> float:
         """What c'x is at most, by the multipliers (see the module)."""
         price = (multiplier / self.room) @ self.rows
         return float((c / np.maximum(price, 1e-300)).max() * multiplier.sum())
@@ -289,7 +289,7 @@ def _bound(problem: Problem, view: View, c: Array) -> float:
         room = float((view.rho - kept).sum()) * most
         if problem.loss is not None:
             total = np.eye(len(problem.loss.room))[-1]
-            room = problem.loss.dearest(
+            room = problem.loss.costliest(
                 np.where(problem.held, 0.0, c), total if view.of_loss is None else view.of_loss
             )
         return problem.value(view.rho, view.f) + limits + worth - float(c @ kept) - room

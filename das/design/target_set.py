@@ -19,7 +19,7 @@ Objective = Literal["best", "least", "spare"]
 
 #: What holds for every level and query that is measured.
 EVERYTHING = "everything"
-#: A measurement that is worth less than this part of what the average one is buys nothing.
+#: A measurement that is worth less than this part of what the average one is adds nothing.
 _REDUNDANT = 1e-7
 #: What is left of a limit on privacy loss next to what is held, at least.
 _LEFT = 1e-9
@@ -49,7 +49,7 @@ class LossLimit:
 @dataclass(frozen=True)
 class TargetSet:
     """``best``: of a given total; ``least``: the smallest total that meets all limits, no target
-    worse than now where it says nothing else; ``spare``: what buys nothing is spent anew, every
+    worse than now where it says nothing else; ``spare``: what adds nothing is spent anew, every
     other measurement stays. ``guard``: by level, or for :data:`EVERYTHING`, how many times its
     present standard deviation no query that is measured may exceed. ``keep``: draws that are not to
     become smaller; ``hold``: draws that stay what they are."""
@@ -162,7 +162,7 @@ def limit_losses(problem: Problem, losses: Sequence[LossLimit]) -> Problem:
 
 
 def redundant(model: Model, now: Array, f: Array) -> NDArray[np.bool_]:
-    """The measurements that buy nothing: no variance of any level and query would change without
+    """The measurements that add nothing: no variance of any level and query would change without
     them, ``(measurements,)``."""
     measurements = model.measurements
     every = np.array(

@@ -157,7 +157,7 @@ def check_covered(measurements: Iterable[PlannedMeasurement], paths: Iterable[Un
             )
 
 
-def dearest(measurements: Sequence[PlannedMeasurement], paths: Sequence[UnitPath]) -> Fraction:
+def costliest(measurements: Sequence[PlannedMeasurement], paths: Sequence[UnitPath]) -> Fraction:
     """The cost of the costliest path. Raises :class:`PrivacyError` for a measurement on none, and for
     two currencies."""
     check_covered(measurements, paths)

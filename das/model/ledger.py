@@ -192,7 +192,7 @@ RedundantMeasurements = Sequence[tuple[MeasuredRecords, RedundantMeasurement]]
 def redundant(
     universe: Planned, levels: Sequence[str], split: Collection[str] = ()
 ) -> tuple[RedundantMeasurement, ...]:
-    """The measurements of a universe's plan that buy nothing, or may in some units: where at the
+    """The measurements of a universe's plan that add nothing, or may in some units: where at the
     levels ``split`` a place may be in two units. ``levels`` are all of the tree, root first."""
     parts = set(split) - {levels[-1]}  # the lowest units are whole
     is_known = cache(partial(follows, universe.schema))  # classes are asked the same
@@ -230,7 +230,7 @@ def redundant_on(
 
 def open_answers(schema: Schema, query: str, known: str) -> int:
     """How many answers of ``query`` the exact answers of ``known`` leave open: the rank of the one
-    next to the other. 0: the query buys nothing.
+    next to the other. 0: the query adds nothing.
 
     Both are partitions of the cells that can occur. An answer of the one and an answer of the
     other are joined if they have a cell in common. The only sums of the query that are known are

@@ -19,7 +19,7 @@ from das.model.budget import (
     UnitPath,
     _check_once,
     check_covered,
-    dearest,
+    costliest,
     number,
     seen,
     through,
@@ -206,7 +206,7 @@ class Plan:
     def cost(self) -> Fraction:
         """The cost of the costliest path: that of replacing, or adding or removing, one record
         anywhere."""
-        return dearest(self.measurements, self.paths)
+        return costliest(self.measurements, self.paths)
 
     @property
     def mechanism(self) -> Mechanism:

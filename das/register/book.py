@@ -41,7 +41,13 @@ from das.accounting.zcdp import no_more
 from das.errors import RegisterError, SpecError
 from das.model.exact import exact
 from das.model.mechanisms import EPSILON, RHO
-from das.register.publication_cost import Dearest, JointSet, PopulationNames, PublicationCost, alone
+from das.register.publication_cost import (
+    CostliestSets,
+    JointSet,
+    PopulationNames,
+    PublicationCost,
+    alone,
+)
 
 FORMAT = "das-register/2"
 #: What an entry is of.
@@ -301,7 +307,9 @@ class Register:
                 return one.rho, Fraction(0)
             return one.gaussian, one.epsilon
 
-        found = Dearest(alone(costs, cost_of), self.disjoint, additive=cap.delta is None).sets()
+        found = CostliestSets(
+            alone(costs, cost_of), self.disjoint, additive=cap.delta is None
+        ).sets()
         order: list[tuple[Fraction, JointSet | None]] = [
             (cap.bound(s.rho, s.pure), s) for s in found.kept
         ]

@@ -2,8 +2,8 @@ r"""What one publication costs, as an office's register keeps it: for the relati
 (:mod:`das.accounting.sources`), which names what differs between two populations.
 
 One person, or one household, changes several records of a publication. What each change costs is
-computed as in a joint account (:mod:`das.accounting.sources`), where all changes are in the same
-answers: the most that can be. The cost is kept as the measurements that differ, not as one number.
+computed as in a joint account (:mod:`das.accounting.sources`) in the worst case: all changes
+fall in the same counts. The cost is kept as the measurements that differ, not as one number.
 Several publications are then composed exactly (:mod:`das.accounting.worst`). Of some only a cost is
 known: rho (``alone``), or an epsilon that holds without a delta (``pure``), which is a rho of
 :math:`\varepsilon^2/2` (Bun and Steinke 2016, proposition 1.4).
@@ -219,7 +219,7 @@ class JointSet:
 
 @dataclass(frozen=True)
 class JointSets:
-    """The dearest sets, in order, and an upper bound of rho and of pure epsilon of each other one.
+    """The costliest sets, in order, and an upper bound of rho and of pure epsilon of each other one.
     If not ``exact``, sets are among them that nobody can be in."""
 
     kept: tuple[JointSet, ...]
@@ -230,8 +230,8 @@ class JointSets:
 NOBODY = JointSet(frozenset(), (), Fraction(0), Fraction(0))
 
 
-class Dearest:
-    """Finds the dearest sets of populations; see the module. If costs are ``additive``, they are
+class CostliestSets:
+    """Finds the costliest sets of populations; see the module. If costs are ``additive``, they are
     the sets' rho."""
 
     def __init__(

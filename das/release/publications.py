@@ -163,11 +163,11 @@ class PublicHalf(Protocol):
         return cast(Specified, spec)
 
     def outlook(self, spec: Any) -> tuple[Sequence[Size], RedundantMeasurements]:
-        """By the specification alone, what a run takes, and which of its draws buy nothing."""
+        """By the specification alone, what a run takes, and which of its draws add nothing."""
         return (), ()
 
     def spare_of(self, release: Path) -> RedundantMeasurements:
-        """Which draws of a run have bought nothing, by the trees that were measured."""
+        """Which draws of a run have added nothing, by the trees that were measured."""
         return ()
 
     def opened(self, release: Path) -> Any:

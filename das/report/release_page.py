@@ -67,7 +67,7 @@ def _cell(chart: Chart, d: ListedMeasurement, x: int, y: int, length: float) -> 
     chart.bars([(x, end, y - 0.35, y - 0.05)], look, hatched=d.nothing)
     if d.share >= _SAID:
         chart.say(Words(f"{100 * d.share:.0f}%", end, y - 0.2, 3, size=7.5))
-    says = "buys nothing" if d.nothing else "–" if d.deviation is None else _figure(d.deviation)
+    says = "adds nothing" if d.nothing else "–" if d.deviation is None else _figure(d.deviation)
     chart.say(Words(says, x, y + 0.21, 2, size=8.5, colour=NOISY if d.nothing else INK))
 
 

@@ -67,7 +67,7 @@ class DerivedOutputs:
 
 @dataclass(frozen=True)
 class InputOutlook:
-    """What is known of a run when its input was read: what it takes, which of its draws buy
+    """What is known of a run when its input was read: what it takes, which of its draws add
     nothing, what it ``says`` in words, with ``notes`` on what is odd, and the same as ``data``.
     What is ``confidential`` of it is for the curator of the records."""
 

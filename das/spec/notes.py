@@ -105,7 +105,7 @@ def counts_in_words(universe: Universe, level: str, query: str) -> str:
     return f"the number of {universe.records} of every {level}{by}, exactly"
 
 
-# The measurements of a specification that buy nothing (:mod:`das.model.ledger`).
+# The measurements of a specification that add nothing (:mod:`das.model.ledger`).
 
 
 def redundant_by_spec(spec: RunSpec) -> RedundantMeasurements:

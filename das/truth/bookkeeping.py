@@ -69,7 +69,7 @@ from das.files.run import noise_key, run_directory
 from das.files.run.ledger import Attempt, Entries, LedgerFile, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
 from das.files.run.task_store import TaskStore
-from das.model.budget import dearest
+from das.model.budget import costliest
 from das.model.ledger import Event, Ledger
 from das.noise import entropy
 from das.register.entering import RunRegister, check_counted
@@ -337,7 +337,7 @@ class BudgetBook:
             _by_universe(entries.last().values(), universes), _by_universe(entries.lost())
         )
         for u in self._spec.universes:
-            if (cost := dearest(drawn.events[u.name], u.plan.paths)) != u.plan.cost:
+            if (cost := costliest(drawn.events[u.name], u.plan.paths)) != u.plan.cost:
                 raise PrivacyError(f"the ledger says {cost}, the plan {u.plan.cost}", where=u.name)
         for name in universes:
             atomic.clear_drafts(self._directory.nmf(name))
@@ -370,7 +370,7 @@ class BudgetBook:
 
     def _refuse(self, lost: list[Attempt], changed: set[str]) -> None:
         paths = {u.name: u.plan.paths for u in self._spec.universes}
-        cost = sum((dearest(es, paths[u]) for u, es in _by_universe(lost).items()), Fraction(0))
+        cost = sum((costliest(es, paths[u]) for u, es in _by_universe(lost).items()), Fraction(0))
         budget = f"its budget of {cost} ({float(cost):.4g}) is spent"
         where = ", ".join(f"{a.universe} at {a.level}" for a in lost)
         if changed:

@@ -15,7 +15,7 @@ from das.errors import RegisterError
 from das.model.mechanisms import EPSILON, RHO
 from das.register import publication_cost
 from das.register.book import Cap, Opening, Register
-from das.register.publication_cost import Dearest, JointSet, JointSets
+from das.register.publication_cost import CostliestSets, JointSet, JointSets
 from tests.accounting.test_register import entry
 
 NAMES = tuple("abcdefg")
@@ -49,7 +49,7 @@ def test_the_dearest_set_of_all(
     given_ = [replace(s, pure=Fraction(0)) for s in each(costs)]
     rho = {next(iter(s.names)): s.rho for s in given_}
     most = max(sum(rho[n] for n in s) for s in joint(NAMES, disjoint))
-    found = Dearest(given_, disjoint, additive=True).sets()
+    found = CostliestSets(given_, disjoint, additive=True).sets()
     assert found.exact
     assert found.kept[0].rho == most == sum(rho[n] for n in found.kept[0].names)
     assert found.kept[0].names in joint(NAMES, disjoint)
@@ -63,7 +63,7 @@ def test_every_set_is_kept_or_bounded(
     given_ = each(costs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(publication_cost, "KEPT", kept)
-        found = Dearest(given_, disjoint, additive=False).sets()
+        found = CostliestSets(given_, disjoint, additive=False).sets()
     assert found.exact
     assert len(found.kept) <= kept
     for s in found.kept:
@@ -93,8 +93,8 @@ def test_without_a_branch_it_is_an_upper_bound_that_says_so(
     given_ = [replace(s, pure=s.pure * (not additive)) for s in each(costs)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(publication_cost, "BRANCHES", 0)
-        bound = Dearest(given_, disjoint, additive=additive).sets()
-    exact = Dearest(given_, disjoint, additive=additive).sets()
+        bound = CostliestSets(given_, disjoint, additive=additive).sets()
+    exact = CostliestSets(given_, disjoint, additive=additive).sets()
     assert bound.kept[0].rho + bound.kept[0].pure >= exact.kept[0].rho + exact.kept[0].pure
     if bound.exact:
         assert bound == exact
@@ -115,7 +115,7 @@ def censuses(cap: Cap, years: int = 3, states: int = 50, apart: int = 0) -> Regi
 
 
 def test_three_censuses_of_fifty_states_need_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """125,000 sets: as sums of the dearest state of each census, without a single branch."""
+    """125,000 sets: as sums of the costliest state of each census, without a single branch."""
     monkeypatch.setattr(publication_cost, "BRANCHES", 0)
     spent = censuses(Cap(RHO, Fraction(1)), apart=1).spent
     assert (spent.cost, spent.exact) == (Fraction(3 * 50, 10_000), True)

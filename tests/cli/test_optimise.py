@@ -65,7 +65,7 @@ def test_the_terminal_and_json_say_the_same(das: Das, targets: Path) -> None:
     code, out, _ = das(*args)
     assert code == 0
     assert said["certificate"] in out
-    assert "State:total takes 32.35 % of rho and buys nothing" in out
+    assert "State:total takes 32.35 % of rho and adds nothing" in out
     for t in said["targets"]:
         assert f"{t['best']:.3g}" in out
 

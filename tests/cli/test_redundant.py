@@ -1,4 +1,4 @@
-"""What check, plan and run say of measurements that buy nothing."""
+"""What check, plan and run say of measurements that add nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.commands import Commands, Das
 from tests.worlds import ROOT, Worlds
 
 PLAIN = ("--set", "geography.spine=tabulation")
-TAKES = "persons: total at State takes 32.35 % of rho and buys nothing"
+TAKES = "persons: total at State takes 32.35 % of rho and adds nothing"
 KNOWN = ": total is published exactly at State"
 SPARE = ". `das plan configs/pl94-2010.toml --optimise TARGETS.toml --spare` spends it anew"
 
@@ -85,7 +85,7 @@ def test_nothing_is_told_where_every_draw_buys_something(check: Das, change: str
 def test_several_levels_have_one_line(check: Das) -> None:
     lines = about(check("configs/pl94-2010.toml", *PLAIN, "--set", "constraints.total=County"))
     assert lines == [
-        "persons: total at State and County take 40.67 % of rho and buy nothing: total is published"
+        "persons: total at State and County take 40.67 % of rho and add nothing: total is published"
         " exactly at County, and so above it" + SPARE
     ]
 
@@ -111,9 +111,9 @@ def test_as_json_it_is_exact(check: Das) -> None:
 def test_on_an_optimised_spine_it_is_told_where_without_a_tree_and_where_with_one(
     check: Das,
 ) -> None:
-    (line,) = about(check("configs/pl94-2010.toml"), "buys nothing")
+    (line,) = about(check("configs/pl94-2010.toml"), "adds nothing")
     assert line.startswith(
-        f"{TAKES} in a State that is one unit of the tree{KNOWN}. One that is two units"
+        f"{TAKES} in a State that is one unit of the tree{KNOWN}. A State with American Indian"
     )
     assert "--optimise" not in line
     classes = json.loads(check("configs/pl94-2010.toml", "--json")[1])["redundant"]
@@ -127,11 +127,10 @@ def test_on_an_optimised_spine_it_is_told_where_without_a_tree_and_where_with_on
 def test_with_data_it_is_told_in_how_many_units(check: Das, worlds: Worlds) -> None:
     """Of the three states two are in two units."""
     (line,) = about(
-        check("configs/pl94-2010.toml", "--data", worlds.data("shipped")), "buys nothing"
+        check("configs/pl94-2010.toml", "--data", worlds.data("shipped")), "adds nothing"
     )
     assert (
-        line
-        == f"{TAKES} in 1 of the 5 units that it measures{KNOWN}; the others are parts of places"
+        line == f"{TAKES} in 1 of its 5 units{KNOWN}. The others are parts of places, and need it"
     )
 
 

@@ -81,9 +81,9 @@ def test_the_bound_holds_at_every_corner_of_the_limits() -> None:
         loss, c = LossLimits(rows, rng.uniform(0.5, 3, 4)), rng.uniform(0, 2, 6)
         best = linprog(-c, A_ub=rows, b_ub=loss.room)
         for multiplier in rng.exponential(size=(20, 4)):
-            assert loss.dearest(c, multiplier) >= -best.fun - 1e-9
+            assert loss.costliest(c, multiplier) >= -best.fun - 1e-9
         of_best = -best.ineqlin.marginals * loss.room
-        assert loss.dearest(c, of_best + 1e-15) == pytest.approx(-best.fun, rel=1e-6)
+        assert loss.costliest(c, of_best + 1e-15) == pytest.approx(-best.fun, rel=1e-6)
 
 
 def test_a_limit_that_follows_from_another_is_left_out() -> None:

@@ -53,8 +53,8 @@ def test_a_price_is_what_the_total_falls_by_on_the_national_list() -> None:
     price = {str(e): p for e, p in zip(problem.model.estimands, found.price, strict=True)}
     # not one price for all, which is where a search begins
     assert price["Tract:hispanic * cenrace"] > 5 * price["County:hispanic * cenrace"]
-    dearest = np.argsort(-found.price)[:3]
-    for i in [*dearest, int(np.argsort(-found.price)[12])]:
+    costliest = np.argsort(-found.price)[:3]
+    for i in [*costliest, int(np.argsort(-found.price)[12])]:
         logs = []
         for sign in (-1, 1):
             limit = problem.limit.copy()

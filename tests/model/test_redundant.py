@@ -1,4 +1,4 @@
-"""Draws that buy nothing: whatever they measure nothing that is published changes, and of all
+"""Draws that add nothing: whatever they measure nothing that is published changes, and of all
 others something does.
 """
 

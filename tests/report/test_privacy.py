@@ -228,7 +228,7 @@ def test_the_total_and_the_exact_figures_are_told_for_what_they_are() -> None:
     assert "for one record of each kind replaced by any other (bounded neighbors)." in text
     assert "it counts one record of each kind together" in text
     assert "All records together" not in text
-    assert "as long as the exact figures stay what they are" in text
+    assert "as long as the exact counts stay what they are" in text
     assert "Figures published exactly can reveal a change" in text
     data = data.make(**{**dict(data), "outside": ()})
-    assert "exact figures stay" not in Page(privacy_page(data, "x")).text
+    assert "exact counts stay" not in Page(privacy_page(data, "x")).text

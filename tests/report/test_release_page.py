@@ -310,7 +310,7 @@ def test_the_page_says_what_the_budget_buys(public: str, run: Path) -> None:
     assert len(found) == len(release.after.persons.noise) == 65
     tract = found["Tract", "total"].deviation
     assert f" {tract:.2f} " in section
-    assert section.count("buys nothing") == 2  # in the words, and in the figure
+    assert section.count("adds nothing") == 2  # in the words, and in the figure
 
 
 def test_hostile_names_are_text(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from das.release.publications import PublicHalf
 
 
 def spare_after(half: PublicHalf, spec: Any, release: Path) -> list[str]:
-    """At most one sentence on measurements of a run that bought nothing, by the trees that were
+    """At most one sentence on measurements of a run that added nothing, by the trees that were
     measured."""
     _, foreseen = half.outlook(half.resolved(spec))
     all_ = half.spare_of(release) if foreseen else ()
@@ -47,8 +47,8 @@ def as_data(all_: RedundantMeasurements) -> list[dict[str, Any]]:
 
 
 def lines(all_: RedundantMeasurements, config: Path) -> list[str]:
-    """For each universe a line on what buys nothing anywhere, with what can be done about it in
-    ``config``. For each level and query that buys nothing in some units, another. Of classes that
+    """For each universe a line on what adds nothing anywhere, with what can be done about it in
+    ``config``. For each level and query that adds nothing in some units, another. Of classes that
     there may be, only units without only children count."""
     groups: dict[tuple[str, str, str], list[tuple[MeasuredRecords, RedundantMeasurement]]] = {}
     for u, i in all_:
@@ -70,7 +70,7 @@ def lines(all_: RedundantMeasurements, config: Path) -> list[str]:
 
 
 def _together(universe: MeasuredRecords, groups: Sequence[Sequence[RedundantMeasurement]]) -> str:
-    """One line for all levels and queries that buy nothing anywhere."""
+    """One line for all levels and queries that add nothing anywhere."""
     if len(groups) == 1:
         return _line(universe, groups[0])
     first = [group[0] for group in groups]
@@ -86,7 +86,7 @@ def _together(universe: MeasuredRecords, groups: Sequence[Sequence[RedundantMeas
     above = ", and so above it" if any(i.measurement.level != i.known[0] for i in first) else ""
     return (
         f"{universe.records}: {measured} take {share:.4g} % of"
-        f" {first[0].measurement.mechanism.currency} and buy nothing: {', '.join(known)}{above}"
+        f" {first[0].measurement.mechanism.currency} and add nothing: {', '.join(known)}{above}"
     )
 
 
@@ -99,7 +99,7 @@ def _line(universe: MeasuredRecords, group: Sequence[RedundantMeasurement]) -> s
     above = "" if measurement.level == known[0] else ", and so above it"
     return (
         f"{universe.records}: {measurement.query} at {measurement.level} takes {share} % of"
-        f" {measurement.mechanism.currency} and buys nothing{where}: {known[1]} is"
+        f" {measurement.mechanism.currency} and adds nothing{where}: {known[1]} is"
         f" {'held fixed' if group[0].kept else 'published exactly'} at {known[0]}{above}{more}"
     )
 
@@ -111,10 +111,10 @@ def _where(group: Sequence[RedundantMeasurement]) -> tuple[str, str]:
     if group[0].of is None:
         return (
             f" in a {group[0].measurement.level} that is one unit of the tree",
-            ". One that is two units, in and out of American Indian areas, it tells apart",
+            f". A {group[0].measurement.level} with American Indian areas is two units, and needs it",
         )
     units, of = (
         sum(n or 0 for n in counts)
         for counts in zip(*((i.units, i.of) for i in group), strict=True)
     )
-    return f" in {units:,} of the {of:,} units that it measures", "; the others are parts of places"
+    return f" in {units:,} of its {of:,} units", ". The others are parts of places, and need it"

@@ -24,7 +24,7 @@ from das.accounting.sources import ADDED, Relation, relations, unit_of
 from das.accounting.statement import Terms
 from das.accounting.zcdp import no_more
 from das.errors import SpecError
-from das.model.budget import PlannedMeasurement, QueryNoise, dearest
+from das.model.budget import PlannedMeasurement, QueryNoise, costliest
 from das.model.frozen import Frozen
 from das.model.mechanisms import EPSILON, MECHANISMS
 from das.model.plan import Plan, Strategy
@@ -166,7 +166,7 @@ def are_costs(sentence: str) -> bool:
 
 
 def total(relation: Relation, costs: Costs, *, most: bool) -> Fraction:
-    """rho, wherever the records are, or where no two of them change one answer."""
+    """rho, wherever the records are, or if each changes other answers."""
     out = Fraction(0)
     for universe, rho in costs.items():
         changed = relation.changed[unit_of(universe)]
@@ -494,7 +494,7 @@ class DhcSpec(Specification):
         )
 
     def _relations(self, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> tuple[str, ...]:
-        costs = {u.name: dearest(draws.get(u.name, ()), u.plan.paths) for u in self.universes}
+        costs = {u.name: costliest(draws.get(u.name, ()), u.plan.paths) for u in self.universes}
         return sentences(costs, self.constraints.rho, self.budget.delta)
 
     @property

@@ -239,7 +239,7 @@ class SdhcSpec(Specification):
         if AREA in self.levels:
             self._check_areas()
         if not self.data.parameters:
-            self.universes  # noqa: B018  a budget that buys nothing, or none, is refused here
+            self.universes  # noqa: B018  a budget that adds nothing, or none, is refused here
         return self
 
     def _check_areas(self) -> None:

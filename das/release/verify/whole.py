@@ -135,7 +135,7 @@ def _check_sums(said: Statement, path: Path) -> None:
                     where=place(path, (table, i, mechanism.currency)),
                     remedy=ALTERED,
                 )
-    sums = {u: _dearest(said, u, path) for u in dict.fromkeys(d.universe for d in said.every)}
+    sums = {u: _costliest(said, u, path) for u in dict.fromkeys(d.universe for d in said.every)}
     sums["total"] = sum(sums.values(), Fraction(0))
     for universe, total in said.totals.items():
         if total != sums.get(universe):
@@ -147,7 +147,7 @@ def _check_sums(said: Statement, path: Path) -> None:
             )
 
 
-def _dearest(said: Statement, universe: str, path: Path) -> Fraction:
+def _costliest(said: Statement, universe: str, path: Path) -> Fraction:
     """The sum of the lines on the costliest path of a universe."""
     lines = [d for d in said.every if d.universe == universe]
     paths = said.paths_of(universe, lines)

@@ -230,7 +230,7 @@ def _sentences(optimum: Optimum) -> list[str]:
         cost = next(n for lv, q, n, _ in _costs(optimum) if (lv, q) == (level, query))
         out.append(
             f"the measurement {level}:{query} takes {float(100 * cost / optimum.now.cost):.2f} % of rho and"
-            " buys nothing"
+            " adds nothing"
         )
     out += [*_worse(optimum), *_unmoved(optimum)]
     if optimum.over:
