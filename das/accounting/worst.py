@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from das.accounting import zcdp
 from das.accounting.contour import UNIT, period
-from das.accounting.draws import Composition, Differing, Moves, composed, count, costliest_of
+from das.accounting.draws import Composition, Differing, Moves, composed, costliest_of, count
 from das.accounting.peaks import Band, Saddle, nodes, saddle, short, turns, work
 from das.accounting.tilted_gaussian import SMALL, TiltedGaussian
 from das.accounting.zcdp import bun_steinke, no_more
