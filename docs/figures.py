@@ -51,7 +51,6 @@ __all__ = [
     "TENVACGQ",
     "Fraction",
     "accounting",
-    "achieved_precision",
     "assessed",
     "change",
     "conditional_epsilon",
@@ -183,19 +182,6 @@ def share(level: str, query: str | None = None) -> float:
     """What part of the rho of ``pl94-2010`` a level takes, or one of its draws."""
     some = [d.cost for d in plan().at(level) if query in (None, d.query)]
     return float(sum(some, Fraction(0)) / plan().cost)
-
-
-def achieved_precision(out: Out, level: str, query: str) -> float:
-    """What all draws together say of an answer, as ``das plan --optimise`` prints it for the plan
-    as it is: a standard deviation.
-    """
-    return float(
-        next(
-            row["now"]
-            for row in [*out["targets"], *out["others"]]
-            if (row["level"], row["query"]) == (level, query)
-        )
-    )
 
 
 def together(*sds: float) -> float:

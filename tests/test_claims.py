@@ -21,7 +21,6 @@ PAGES = [
             "configurations",
             "accounting",
             "privacy-statement",
-            "strategy",
             "strategy-results",
             "dhc",
             "measurements",

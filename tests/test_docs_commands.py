@@ -185,7 +185,7 @@ def test_commands_of_the_acceptance_are_printed() -> None:
                 assert any(" ".join(step.line.split()[:3]) in page for page in pages), step.line
 
 
-@pytest.mark.parametrize("page", ["start.md", "measurements.md", "simulated-dhc.md"])
+@pytest.mark.parametrize("page", ["start.md", "measurements.md"])
 def test_a_python_session_that_is_printed_works(
     page: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
