@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import cast
@@ -234,8 +235,9 @@ def test_a_release_without_tables_or_with_altered_ones(
 
 
 def test_the_documentation_lists_every_column(root: Path) -> None:
+    """Those of P1 by letters of the races, and those of P2 by their order in P1."""
     text = pages.text("tables")
-    for name in ("P1", "P2", "P5", "H1"):
+    for name in ("P5", "H1"):
         assert all(
             f"| `{f}` | {x} |" in text
             for f, x in zip(TABLE[name].columns, TABLE[name].labels, strict=True)
@@ -243,6 +245,25 @@ def test_the_documentation_lists_every_column(root: Path) -> None:
     for name, like in (("P3", "P1"), ("P4", "P2")):
         assert TABLE[name].labels == TABLE[like].labels
         assert f"`{TABLE[name].columns[0]}` to `{TABLE[name].columns[-1]}`" in text
+    letters = dict(zip("WBIAPO", (x.removesuffix(" alone") for x in TABLE["P1"].labels[2:8])))
+    found = []
+    for first, last, counts in re.findall(
+        r"^\| `P001(\d{4})`(?: to `P001(\d{4})`)? \| (.*) \|$", text, re.MULTILINE
+    ):
+        alone = " alone" * counts.endswith(" alone")
+        some = counts.removesuffix(alone).split(", ")
+        assert int(first) == len(found) + 1
+        assert int(last or first) == len(found) + len(some)
+        found += [
+            "; ".join(letters[c] for c in x) + alone if set(x) <= set(letters) else x for x in some
+        ]
+    assert tuple(found) == tuple(TABLE["P1"].labels)
+    assert tuple(TABLE["P2"].labels[3:]) == tuple(found[1:])
+    assert "| `P0020004` to `P0020073` |" in text
+    assert all(
+        f"| `{f}` | {x} |" in text
+        for f, x in zip(TABLE["P2"].columns[:3], TABLE["P2"].labels[:3], strict=True)
+    )
 
 
 def test_a_name_that_tells_of_another_format(das: Das, release: Path, tmp_path: Path) -> None:
