@@ -39,6 +39,10 @@ from docs.pages import page
 LINE = "<!-- Below this line the page is made from the code, by `make reference`. -->\n"
 
 
+#: Words of a text that is not repeated.
+LONG = 7
+
+
 def pages() -> dict[Path, str]:
     """The pages and the text that each should have."""
     makers = {
@@ -64,12 +68,15 @@ def pages() -> dict[Path, str]:
 
 def configuration() -> str:
     """Markdown: a section for each table of the configuration, a row for each of its keys; then
-    what the DHC has otherwise.
+    what the DHC has otherwise. What was said of a key or a table is not repeated.
     """
     out = []
+    said: dict[str, str] = {}
     known = [model for _, model in tables(RunSpec, "")]
+    for path, model in sorted(tables(RunSpec, ""), key=lambda t: t[0].startswith("universes")):
+        _table(path, model, said)  # their own texts before those of other universes
     for path, model in tables(RunSpec, ""):
-        out += [f"## `[{path}]`", "", *_table(path, model)]
+        out += [f"## `[{path}]`", "", *_table(path, model, said)]
     here = page("configuration").parent
     for kind, name in ((DhcSpec, "dhc"), (DetailedFolders, "detailed"), (SdhcSpec, "sdhc")):
         link = Path(os.path.relpath(page(name), here)).as_posix()
@@ -83,7 +90,11 @@ def configuration() -> str:
         ]
         for path, model in tables(kind, ""):
             if model not in known:
-                out += [f"## `[{path}]` of {kind.title}", "", *_table(path, model)]
+                out += [
+                    f"## `[{path}]` of {kind.title}",
+                    "",
+                    *_table(path, model, said, kind.title),
+                ]
     return "\n".join(out)
 
 
@@ -102,13 +113,15 @@ def publications() -> str:
     return "\n".join(out)
 
 
-def _table(path: str, model: type[BaseModel]) -> list[str]:
-    """What a table is about, and its keys."""
-    said = notes(model)
+def _table(path: str, model: type[BaseModel], said: dict[str, str], of: str = "") -> list[str]:
+    """What a table is about, and its keys. ``said``: where each text stands already."""
+    of = f" of {of}" * bool(of)
     about = _markdown(model.__doc__ or "").removeprefix(f"`[{path}]`").lstrip(":.; ")
-    out = [about[:1].upper() + about[1:], ""]
+    about = _once(about[:1].upper() + about[1:], f"`[{path}]`{of}", said)
+    out = [f"A{about[1:]}." if about.startswith("as `") else about, ""]
+    texts = notes(model)
     rows = [
-        (_key(path, k, f), f, said.get(name, ""))
+        (key := _key(path, k, f), f, _once(texts.get(name, ""), f"`{key}`{of}", said))
         for k, name, f in fields(model)
         if _model(f) is None
     ]
@@ -117,6 +130,13 @@ def _table(path: str, model: type[BaseModel]) -> list[str]:
         out += [f"| `{key}` | {_kind(f)} | {_default(f)} | {text} |" for key, f, text in rows]
         out.append("")
     return out
+
+
+def _once(text: str, key: str, said: dict[str, str]) -> str:
+    """A text, or the key or table where it stands already."""
+    first = said.setdefault(text, key)
+    above = " above" * key.startswith(f"{first} of ")  # a key of this name in another publication
+    return text if first == key or len(text.split()) <= LONG else f"as {first}{above}"
 
 
 def commands() -> str:
