@@ -177,8 +177,8 @@ def read_intervals(
     release = opened(path)
     source, parts = OwnReplicates.from_release(release), []
     for here, at, rows in _published(source, table, level):
-        low, high = Intervals(release, source.universe(here), coverage).ends(at, here.masks)
-        columns = {"value": rows.values} | _ends(("low", "high"), low, high)
+        told = Intervals(release, source.universe(here), coverage).of_units(at, here.masks)
+        columns = {"value": rows.values} | _ends(("low", "high"), told.low, told.high)
         parts.append((here, at, rows.codes, columns))
     return _of_tables(source, parts)
 

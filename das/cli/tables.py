@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -27,22 +28,21 @@ from das.cli.kit.options import (
 )
 from das.engine.display import Live
 from das.errors import UserError
-from das.estimate.margins_of_error import UNKNOWN
 from das.files import atomic
 from das.files.readers import area_list
-from das.files.release import place_search, statement, table_export
+from das.files.release import place_search, table_export
 from das.files.release.place_search import NamedPlace, PlaceColumns, added_up
 from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.not_private import marked_rows
 from das.model.spelling import named
-from das.release.area_counts import counts, statistics
-from das.release.intervals import Intervals
-from das.release.page import exact_queries
+from das.release.intervals import CountIntervals, Intervals
 from das.release.publications import source_of
 from das.release.replicate_source import ReleaseSource
-from das.release.table_noise import TableNoise
 from das.tables import Table
+
+#: Of units or areas ``start:stop``, the intervals of all columns.
+RangeIntervals = Callable[[int, int], CountIntervals]
 
 
 @click.command()
@@ -94,7 +94,7 @@ from das.tables import Table
     "--noise",
     "noise",
     is_flag=True,
-    help="Add the standard error of each column's measurement, in columns of its own.",
+    help="After each column the standard error of what its interval is about: '... SE'.",
 )
 @click.option(
     "--margins",
@@ -146,21 +146,24 @@ def tables(
         [t for _, t in release.tables],
     )
     table = table_export.choose(release.folder, every, release.spine.levels, name, lowest)
-    places = _places(release, at, areas, table, noise=noise)
+    places = (
+        PlaceColumns.of_level(release.spine, at) if areas is None else PlaceColumns.of_areas(areas)
+    )
     wanted = places.wanted(prefixes, called) if one is None else place_search.only(places, one)
     with Live(quiet or out is None) as progress:
         progress.stage(f"{table.name}, {at}", table_export.size(release.folder, table, lowest))
         parts = table_export.rows(release.folder, table, lowest, progress.advance)
         if areas is not None:
             parts = added_up(parts, areas, table.columns)
-        if margins:
-            read = _ends(release, table, at, areas, coverage, wanted)
-            parts = table_export.with_intervals(parts, table.columns, read)
+        if margins or noise:
+            read = _intervals(release, table, at, areas, coverage, wanted)
+            told = partial(_after, read, margins=margins, noise=noise)
+            parts = table_export.with_intervals(parts, table.columns, told)
         chosen = places.identified(parts, wanted)
         with _opened(out) as file:
             n = table_export.write(chosen, table, at, form, names, file, private=release.private)
-    if areas is not None and release.measured is not None:
-        _say_noise(table, at, lowest)
+    if areas is not None and release.measured is not None and not (margins or noise):
+        click.echo(SUMS.format(lowest=lowest, at=at), err=True)
     if out is not None:
         warn(release.private)
         click.echo(f"written: {out} ({n:,} units)")
@@ -185,12 +188,6 @@ def _called(
     )
 
 
-def _say_noise(table: Table, at: str, lowest: str) -> None:
-    """The expected error of areas across the levels; on stderr, because it is not a result."""
-    said = NOISE.format(lowest=lowest, at=at, first=table.labels[0], table=table.name)
-    click.echo(said, err=True)
-
-
 def _form(form: str | None, out: Path | None) -> str:
     """The format that was asked for, or that the name of the file tells."""
     form = form or _suffix(out) or "csv"
@@ -210,34 +207,43 @@ def _check_noise(release: ReleaseSource, noise: bool) -> None:
         )
 
 
-def _ends(
+def _after(
+    read: RangeIntervals, start: int, stop: int, *, margins: bool, noise: bool
+) -> dict[str, np.ma.MaskedArray[Any, Any]]:
+    """What stands after each column: the ends of its interval, its standard error."""
+    found, out = read(start, stop), dict[str, np.ma.MaskedArray[Any, Any]]()
+    if margins:
+        ends = ((table_export.LOW, found.low), (table_export.HIGH, found.high))
+        out |= {called: np.ma.array(end, mask=found.high < 0) for called, end in ends}
+    if noise:
+        out[table_export.ERROR] = np.ma.masked_invalid(found.error.round(2))
+    return out
+
+
+def _intervals(
     release: ReleaseSource,
     table: Table,
     at: str,
     areas: Areas | None,
     coverage: float,
     wanted: NDArray[np.bool_],
-) -> table_export.IntervalOf:
-    """Both ends of the interval of each column, of units of a level or of areas: from the
-    measurements, or, where these were made on demand, those that `das intervals` has made."""
+) -> RangeIntervals:
+    """The intervals of each column, of units of a level or of areas: from the measurements, or,
+    where these were made on demand, those that `das intervals` has made."""
     if release.measured is None:
-        return _made_ends(release, table, at, areas)
-    if areas is None:
+        every = _made(release, table, at, areas)
+    else:
         known = Intervals(release.measured, release.universe(table), coverage)
-        return partial(known.ends, at, table.masks, wanted=wanted)
-    low = np.zeros((len(areas), len(table.columns)), dtype=np.int64)
-    high = np.full_like(low, UNKNOWN)
-    if wanted.any():
-        asked = statistics(release, [table.name])
-        found = counts(release, areas.some(wanted), asked, coverage).columns
-        for j, column in enumerate(found):
-            low[wanted, j], high[wanted, j] = column.low, column.high
-    return lambda start, stop: (low[start:stop], high[start:stop])
+        if areas is None:
+            return partial(known.of_units, at, table.masks, wanted=wanted)
+        every = CountIntervals.unknown(len(areas), len(table.columns))
+        if wanted.any():
+            found = known.of_areas(areas.some(wanted), table.masks)
+            every = every.filled(np.flatnonzero(wanted), found)
+    return lambda start, stop: every.rows(np.arange(start, stop))
 
 
-def _made_ends(
-    release: ReleaseSource, table: Table, at: str, areas: Areas | None
-) -> table_export.IntervalOf:
+def _made(release: ReleaseSource, table: Table, at: str, areas: Areas | None) -> CountIntervals:
     """Those that `das intervals` has made."""
     made = [] if areas is not None else list(release.intervals([table.name], [at]))
     if not made:
@@ -252,18 +258,13 @@ def _made_ends(
         )
     _, lower, upper, _ = made[0][3]
     say_notes([MADE, *release.beside])
-    return lambda start, stop: (lower[start:stop], upper[start:stop])
+    return replace(CountIntervals.unknown(*lower.shape), low=lower, high=upper)
 
 
 #: What margins from replicates are.
 MADE = "the ends are those of `das intervals`, at its coverage; what has none is not covered"
-#: What error to expect of areas across the levels.
-NOISE = (
-    "{at}: sums of the published counts of {lowest}. NOISE_SE is the standard error of '{first}',"
-    " the first column of {table}, as it was measured (--noise: of every column). It is added up"
-    " from the largest whole units that were measured. Published counts agree with every level and"
-    " are usually closer."
-)
+#: What counts of areas are.
+SUMS = "{at}: sums of the published counts of {lowest}; --margins adds their intervals"
 
 
 def _level(
@@ -282,32 +283,6 @@ def _level(
     known = {a.kind: a for a in release.areas()}
     at = named(str(level), [*release.spine.levels, *known], "level", "--level")
     return at, known.get(at)
-
-
-def _places(
-    release: ReleaseSource, at: str, areas: Areas | None, table: Table, *, noise: bool
-) -> PlaceColumns:
-    """The rows of a table. Areas get the noise of the first column, and with ``noise`` all rows get
-    that of every column."""
-    if areas is None and not noise:
-        return PlaceColumns.of_level(release.spine, at)
-    if release.measured is None:
-        return (
-            PlaceColumns.of_areas(areas)
-            if areas is not None
-            else PlaceColumns.of_level(release.spine, at)
-        )
-    universe = release.universe(table)
-    exact = exact_queries(statement.read(release.folder), universe.name, release.spine.levels)
-    known = TableNoise.for_table(
-        universe, table, release.measured.tree(universe), release.spine, exact
-    )
-    if areas is None:
-        places, each = PlaceColumns.of_level(release.spine, at), known.of_level(at)
-    else:
-        each = known.of_areas(areas, len(table.columns) if noise else 1)
-        places = PlaceColumns.of_areas(areas, each[:, 0])
-    return places.with_noise(table.columns, each) if noise else places
 
 
 def _found(release: ReleaseSource, prefixes: Sequence[str], called: Sequence[str]) -> CommandAnswer:

@@ -18,9 +18,6 @@ without the variances, which can differ by twenty powers of ten. The weights dep
 Units that are measured with the same variances and can hold the same dwellings (nearly all of a
 level) share their weights. Matrices are in the algebra of :mod:`das.estimate.information`.
 
-:mod:`das.release.table_noise` computes what the plan alone says about a whole level, and about
-areas of many units, without reading any measurement. Its standard errors are never less than these.
-
 *Intervals.* The true count is a whole number :math:`t`. Rounding the estimate :math:`\hat t`
 changes nothing in :math:`|\hat t - t| < k + 1/2`. So :math:`\mathrm{round}(\hat t) \pm k` with
 :math:`k = \lceil z s - 1/2 \rceil` has at least the coverage of :math:`\hat t \pm z s`.

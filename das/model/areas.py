@@ -117,31 +117,21 @@ class Areas(Frozen):
         unit = tree.numbers(self.unit)
         return self.area[unit >= 0], unit[unit >= 0]
 
-    def noise(
-        self, tree: MeasuredSpine, variance: Sequence[NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
-        """The variance of each area's total, as the sum of measured totals of whole units that make
-        up the area; of all such sums, the one with the least noise. ``variance`` is that of each
-        unit's measured total in the tree, by level, root first; infinite if the unit was not
-        measured. Where the tree has no unit, nobody lives.
-
-        The computation goes up from the lowest level. A unit that lies wholly in the area costs the
-        lesser of its own variance and the sum of its parts' costs."""
-        spine = tree.spine
-        area, unit = self.over(tree)
-        cost, whole = variance[-1][unit], np.ones(len(unit), dtype=bool)
-        for depth in range(len(spine) - 1, 0, -1):
-            children = np.diff(spine.children(spine.levels[depth]))
-            pairs, at = np.unique(
-                area * len(children) + spine.parent[depth][unit], return_inverse=True
-            )
-            area, unit = pairs // len(children), pairs % len(children)
-            cost = np.bincount(at, weights=cost).astype(np.float64)
-            whole = np.bincount(at, weights=whole) == children[unit]
-            cost = np.where(whole, np.minimum(cost, variance[depth - 1][unit]), cost)
-        out = np.zeros(len(self))
-        np.add.at(out, area, cost)
-        return out
+    def whole_units(self, spine: Spine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The level, by its number, and the unit of the ``spine`` that each area is, neither more
+        nor less of its lowest units; -1 both where it is none. Of several (an only child is its
+        parent) it is that of the level that the kind is called by, or else the highest."""
+        blocks, lowest = np.bincount(self.area), spine.levels[-1]
+        depth, unit = np.full((2, len(self)), -1)
+        known = [i for i, level in enumerate(spine.levels) if level == self.kind]
+        for at in [*reversed(range(len(spine))), *known]:
+            home = spine.up(lowest, spine.levels[at])
+            first, last = np.full(len(self), len(home)), np.full(len(self), -1)
+            np.minimum.at(first, self.area, home[self.unit])
+            np.maximum.at(last, self.area, home[self.unit])
+            whole = (first == last) & (np.bincount(home)[last] == blocks)
+            depth[whole], unit[whole] = at, last[whole]
+        return depth, unit
 
     @staticmethod
     def of_field(

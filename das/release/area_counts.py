@@ -17,17 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import UserError
-from das.estimate import margins_of_error
-from das.estimate.areas.estimates import AreaEstimates, estimates
 from das.model.areas import AreaRow, Areas
-from das.model.constraint import NO_LIMIT, range_of_areas
 from das.model.histogram import Histogram
 from das.model.mechanisms import COVERAGE
 from das.model.spelling import key, near, query
 from das.model.universe import Universe
-from das.release.intervals import known_queries
-from das.release.opened import OpenedRelease
-from das.release.replicate_source import ReleaseSource, wide
+from das.release.intervals import CountIntervals, Intervals
+from das.release.replicate_source import ReleaseSource
 from das.replicates import check_coverage
 from das.replicates.by_truth import ReplicateErrors, ReplicateInterval, interval, reach
 
@@ -475,18 +471,28 @@ def _columns(
     cells = np.array([s.cells for s in asked])
     with ThreadPoolExecutor(1) as other:  # both read files for most of their time
         published = other.submit(_published, source, universe, areas, cells)
-        about, error, least, most = _estimated(source.measured, universe, areas, cells)
+        release = source.measured  # none where measurements were made on demand
+        found = (
+            CountIntervals.unknown(len(areas), len(cells))
+            if release is None
+            else Intervals(release, universe, coverage).of_areas(areas, cells)
+        )
     value, everybody = published.result()
     drawn = _replicates(source, universe, areas, cells)
-    rounded, margin = margins_of_error.whole(wide(coverage, universe.wide), about, error)
-    low, high = margins_of_error.ends(np.clip(rounded, least, most), margin, least, most)
 
     def column(j: int) -> AreaColumn:
         again = None if drawn is None else drawn[:, :, j]
-        within = least[:, j], most[:, j]
+        within = found.least[:, j], found.most[:, j]
         told = None if again is None else said(value[:, j], again, within=within)
         return AreaColumn(
-            asked[j], value[:, j], told, about[:, j], error[:, j], low[:, j], high[:, j], again
+            asked[j],
+            value[:, j],
+            told,
+            found.estimate[:, j],
+            found.error[:, j],
+            found.low[:, j],
+            found.high[:, j],
+            again,
         )
 
     return [column(j) for j in range(len(asked))], everybody
@@ -532,40 +538,3 @@ def _sums(h: Histogram, areas: Areas, cells: NDArray[np.bool_]) -> NDArray[np.in
         for c in cells
     ]
     return np.stack(sums, axis=1).astype(np.int64)
-
-
-#: Of counts ``(areas, columns)``: the estimate and its standard error, and the least and the most
-#: that each can be.
-_Estimates = tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]]
-
-
-def _estimated(
-    release: OpenedRelease | None, universe: Universe, areas: Areas, cells: NDArray[np.bool_]
-) -> _Estimates:
-    """From all measurements, where they were drawn whole; what is certain has no error."""
-    if release is None:
-        unknown = np.full((len(areas), len(cells)), np.nan)
-        least = np.zeros(unknown.shape, dtype=np.int64)
-        return unknown, unknown, least, np.full_like(least, NO_LIMIT)
-    found = _of_lowest(release, universe, areas, cells)
-    lowest = release.published_bounds(universe)[release.spine.levels[-1]]
-    least, most = range_of_areas(lowest, release.spine, areas, cells)
-    certain = least == most
-    about = np.where(certain, least, found.value)
-    return about, np.where(certain, 0.0, np.sqrt(found.variance)), least, most
-
-
-def _of_lowest(
-    release: OpenedRelease, universe: Universe, areas: Areas, cells: NDArray[np.bool_]
-) -> AreaEstimates:
-    """For the lowest units of the measured tree; units that are not on it have nobody."""
-    source, bounds, tree = (
-        release.source(universe),
-        release.bounds(universe),
-        release.tree(universe),
-    )
-    area, unit = areas.over(tree)
-    exact = known_queries(source, universe.schema, bounds)
-    return estimates(
-        source, tree.spine, bounds, universe.schema, cells, area, unit, len(areas), exact
-    )

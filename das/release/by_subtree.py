@@ -54,8 +54,8 @@ from das.model.spine import places
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease, open_part
 from das.release.post_processing import on_published, structures, write_estimates
+from das.release.precision import ResidualSums, merged, residual_sums
 from das.release.prior_document import Messages, WorkFiles, stored_correction, subtrees_of
-from das.release.table_noise import ResidualSums, merged, residual_sums
 
 # What the subtrees of a release have made, put together: whole files, sums, certificates.
 #

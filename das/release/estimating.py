@@ -29,14 +29,14 @@ from das.release import dictionary, prior_document
 from das.release import page as release_report
 from das.release.opened import OpenedRelease, open_part, open_release, open_upper_tree
 from das.release.post_processing import estimate, publish
+from das.release.precision import ResidualSums, misfits, residual_sums
 from das.release.prior_document import WorkFiles, stage_tasks
 from das.release.seal import seal
-from das.release.table_noise import ResidualSums, misfits, residual_sums
 from das.report.answers import LookUp
 from das.spec import Spec
 from das.stages import Stages
 
-MISFITS = "worse-than-measured.json"  #: in a release: see :mod:`das.release.table_noise`
+MISFITS = "worse-than-measured.json"  #: in a release: see :mod:`das.release.precision`
 WORSE = "worse_than_measured"  #: the list in it
 
 

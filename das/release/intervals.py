@@ -1,11 +1,13 @@
-"""The interval that a release gives for every count, from all that it says about the count's own
-unit.
+"""The interval that a release gives for every count: one, in every command and on every page.
 
-At the levels of ``estimates/`` (full information) from the measurements of all levels together, for
-the sums that are there; otherwise from the unit's own measurements
-(:mod:`das.estimate.margins_of_error`). What is certain, by invariants, structures and impossible
-combinations (:mod:`das.model.constraint`), is its own interval; no interval reaches below zero,
-nor above a known total. Like ``das.release.post_processing``, nothing here can see the truth."""
+A unit of the tree has it from the unit's own measurements
+(:mod:`das.estimate.margins_of_error`). Sums that are in ``estimates/`` (full information) have it
+from the measurements of all levels. An area that is a unit has the unit's. Any other area has
+it from all measurements (:mod:`das.estimate.areas.estimates`).
+
+What is certain, by invariants, structures and impossible combinations
+(:mod:`das.model.constraint`), is its own interval. No interval reaches below zero, nor above a known
+total. Like ``das.release.post_processing``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.estimate import margins_of_error
+from das.estimate.areas.estimates import estimates
 from das.estimate.margins_of_error import UNKNOWN, LevelMargins
 from das.estimate.summed import SummedSource
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader
-from das.model.constraint import NO_LIMIT, LevelBounds, count_range
+from das.model.areas import Areas
+from das.model.constraint import NO_LIMIT, LevelBounds, count_range, range_of_areas
 from das.model.measurement import MeasurementSource
 from das.model.mechanisms import COVERAGE
 from das.model.query import Query
@@ -32,7 +36,43 @@ from das.release.replicate_source import wide
 from das.threads import one_thread
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class CountIntervals:
+    """What is known of counts, arrays ``(rows, columns)``: the unbiased ``estimate`` and its
+    standard ``error``, NaN where nothing determines the count; what the count is at the ``least``
+    and at the ``most``; and the ends ``low`` and ``high`` of its interval, ``high`` negative
+    where there is none. What is certain is its own estimate and interval, without error."""
+
+    estimate: Floats
+    error: Floats
+    least: Ints
+    most: Ints
+    low: Ints
+    high: Ints
+
+    @staticmethod
+    def unknown(rows: int, columns: int) -> CountIntervals:
+        """Nothing is known of any count."""
+        nothing, least = np.full((rows, columns), np.nan), np.zeros((rows, columns), np.int64)
+        return CountIntervals(
+            nothing, nothing, least, np.full_like(least, NO_LIMIT), least, least + UNKNOWN
+        )
+
+    def rows(self, rows: Ints) -> CountIntervals:
+        """Some of the rows."""
+        return CountIntervals(*(values[rows] for values in vars(self).values()))
+
+    def filled(self, rows: Ints, known: CountIntervals) -> CountIntervals:
+        """With what is ``known`` of some ``rows``, where nothing is yet."""
+        unknown, out = np.isnan(self.error[rows]), []
+        for name, values in vars(self).items():
+            out.append(values.copy())
+            out[-1][rows] = np.where(unknown, getattr(known, name), values[rows])
+        return CountIntervals(*out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,23 +84,36 @@ class Intervals:
     coverage: float = COVERAGE
     _levels: dict[str, LevelMargins] = field(default_factory=dict, repr=False)
 
-    @one_thread()
     def read(
         self,
         level: str,
         columns: Masks,
         start: int = 0,
         stop: int | None = None,
-        wanted: NDArray[np.bool_] | None = None,
+        wanted: Masks | None = None,
     ) -> tuple[Ints, Ints]:
         """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded and
         moved into the public range; and margins; both ``(units, columns)``. A margin is 0 for a
         certain count. It is ``UNKNOWN`` where nothing determines the sum, and in batches without
         a ``wanted`` unit, ``(units of the level,)``."""
+        estimate, error, least, most = self._told(level, columns, start, stop, wanted)
+        return self._rounded(estimate, error, least, most)
+
+    @one_thread()
+    def _told(
+        self,
+        level: str,
+        columns: Masks,
+        start: int = 0,
+        stop: int | None = None,
+        wanted: Masks | None = None,
+    ) -> tuple[Floats, Floats, Ints, Ints]:
+        """Estimates, their standard errors, and the least and the most of the counts."""
         spine = self.release.spine
         stop = spine.units(level) if stop is None else stop
-        value = np.zeros((stop - start, len(columns)), dtype=np.int64)
-        margin = np.full_like(value, UNKNOWN)
+        estimate = np.full((stop - start, len(columns)), np.nan)
+        error, least = np.full_like(estimate, np.nan), np.zeros(estimate.shape, dtype=np.int64)
+        most = np.full_like(least, NO_LIMIT)
         informed = self._informed(level, columns)
         own = np.array([j for j in range(len(columns)) if j not in informed], dtype=np.intp)
         answers = max(self.universe.schema.cells, len(columns))
@@ -73,18 +126,85 @@ class Intervals:
         if len(own):
             for units, found in self._own(level, columns[own], batches, answers):
                 at = np.ix_(units - start, own)
-                value[at], margin[at] = self._whole(*found)
+                estimate[at], error[at] = found
         for a, b in batches:
             here = slice(a - start, b - start)
             for j, (query, answer) in informed.items():
                 v, e = self._estimates.read(level, query, a, b)
-                value[here, j], margin[here, j] = self._whole(
-                    v[:, answer], e[:, answer].astype(np.float64)
-                )
-            least, most = count_range(self._bounds[level], columns, a, b)
-            margin[here][least == most] = 0
-            value[here] = np.clip(value[here], least, most)
-        return value, margin
+                estimate[here, j], error[here, j] = v[:, answer], e[:, answer]
+            least[here], most[here] = count_range(self._bounds[level], columns, a, b)
+        certain = least == most
+        return np.where(certain, least, estimate), np.where(certain, 0.0, error), least, most
+
+    def of_units(
+        self,
+        level: str,
+        columns: Masks,
+        start: int = 0,
+        stop: int | None = None,
+        wanted: Masks | None = None,
+    ) -> CountIntervals:
+        """Of the same sums in the same units as :meth:`read`, with both ends of their intervals."""
+        most = self.most(level, start, stop)
+        limit = np.array([NO_LIMIT]) if most is None else most
+        return self._ended(
+            *self._told(level, columns, start, stop, wanted), low=0, high=limit[:, None]
+        )
+
+    def of_areas(self, areas: Areas, columns: Masks) -> CountIntervals:
+        """Of sums of cells ``(columns, cells)`` in areas of the lowest units, rows of the result:
+        an area that is a unit of the tree has what its unit has. Any other, and what the
+        measurements of the unit do not determine, has what all measurements say.
+
+        Raises:
+            InputError: axes with too many levels to be decomposed."""
+        out, spine = CountIntervals.unknown(len(areas), len(columns)), self.release.spine
+        depth, unit = areas.whole_units(spine)
+        for at in np.unique(depth[depth >= 0]).tolist():
+            here, level = np.flatnonzero(depth == at), spine.levels[at]
+            wanted = np.zeros(spine.units(level), dtype=bool)
+            wanted[unit[here]] = True
+            out = out.filled(here, self.of_units(level, columns, wanted=wanted).rows(unit[here]))
+        rest = np.asarray(np.isnan(out.error).any(axis=1))
+        if rest.any():
+            found = self._of_tree(areas.some(rest), columns)
+            out = out.filled(np.flatnonzero(rest), found)
+        return out
+
+    def _of_tree(self, areas: Areas, columns: Masks) -> CountIntervals:
+        """From all measurements of the measured tree; units that are not on it have nobody."""
+        release, universe = self.release, self.universe
+        source, bounds, tree = (
+            release.source(universe),
+            release.bounds(universe),
+            release.tree(universe),
+        )
+        exact = known_queries(source, universe.schema, bounds)
+        told = (tree.spine, bounds, universe.schema, columns, *areas.over(tree), len(areas), exact)
+        found = estimates(source, *told)
+        lowest = self._bounds[release.spine.levels[-1]]
+        least, most = range_of_areas(lowest, release.spine, areas, columns)
+        certain = least == most
+        estimate = np.where(certain, least, found.value)
+        error = np.where(certain, 0.0, np.sqrt(found.variance))
+        return self._ended(estimate, error, least, most, low=least, high=most)
+
+    def _ended(
+        self, estimate: Floats, error: Floats, least: Ints, most: Ints, low: Ints | int, high: Ints
+    ) -> CountIntervals:
+        """With intervals, cut at ``low`` and ``high``."""
+        value, margin = self._rounded(estimate, error, least, most)
+        cut = (np.broadcast_to(x, value.shape) for x in (low, high))
+        ends = margins_of_error.ends(value, margin, *cut)
+        return CountIntervals(estimate, error, least, most, *ends)
+
+    def _rounded(
+        self, estimate: Floats, error: Floats, least: Ints, most: Ints
+    ) -> tuple[Ints, Ints]:
+        """Whole numbers, in the public range, and their margins."""
+        width = wide(self.coverage, self.universe.wide)
+        value, margin = margins_of_error.whole(width, estimate, error)
+        return np.clip(value, least, most), margin
 
     def _own(
         self, level: str, columns: Masks, batches: Sequence[tuple[int, int]], answers: int
@@ -118,24 +238,6 @@ class Intervals:
         is known."""
         total = self._bounds[level].total
         return None if total is None else total[start:stop]
-
-    def ends(
-        self,
-        level: str,
-        columns: Masks,
-        start: int = 0,
-        stop: int | None = None,
-        wanted: NDArray[np.bool_] | None = None,
-    ) -> tuple[Ints, Ints]:
-        """Both ends of the intervals of :meth:`read`, ``(units, columns)``; ``UNKNOWN`` at the
-        upper end where there is none."""
-        value, margin = self.read(level, columns, start, stop, wanted)
-        most = self.most(level, start, stop)
-        limit = np.full(len(value), NO_LIMIT) if most is None else most
-        return margins_of_error.ends(value, margin, np.zeros_like(value), limit[:, None])
-
-    def _whole(self, value: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[Ints, Ints]:
-        return margins_of_error.whole(wide(self.coverage, self.universe.wide), value, error)
 
     def _informed(self, level: str, columns: Masks) -> dict[int, tuple[str, int]]:
         """The columns whose sum is in ``estimates/``, as an answer to a query."""

@@ -20,7 +20,7 @@ from das.model.post_processing import BiasCorrection
 from das.model.universe import Universe
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease
-from das.release.table_noise import achieved_precision
+from das.release.precision import achieved_precision
 from das.report.answers import Answers, LookUp, PublishedUniverse, across, gather, read
 from das.report.facts import ListedMeasurement, facts
 from das.report.release_page import release_html
@@ -95,7 +95,7 @@ def write(
     correction: BiasCorrection | None = None,
 ) -> None:
     """Write the page under ``out``. ``worse``: what is published worse than it was measured, with
-    the fields of :class:`das.release.table_noise.Misfit`; ``correction``: of the size
+    the fields of :class:`das.release.precision.Misfit`; ``correction``: of the size
     bias of the lowest units."""
     privacy, after = privacy_statement.read(release.folder), release.after
     measurements = {u.name: _measurements(release, u) for u in after.universes}

@@ -452,27 +452,14 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
     )
     assert code == 0
     frame = pd.read_csv(io.StringIO(out), dtype={"GEOCODE": str}, keep_default_na=False)
-    assert list(frame)[:6] == ["GEOCODE", "GEOID", "NAME", "UNITS", "NOISE_SE", "P0020001"]
+    assert list(frame)[:5] == ["GEOCODE", "GEOID", "NAME", "UNITS", "P0020001"]
     assert frame["GEOID"].astype(str).tolist() == ["4400759000", "4400799999"]
     assert frame["UNITS"].tolist() == [2, 1]
-    assert frame.iloc[:, 5:].to_numpy().tolist() == [
+    assert frame.iloc[:, 4:].to_numpy().tolist() == [
         blocks[:2].sum().tolist(),
         blocks[2:].sum().tolist(),
     ]
-    sigma_sq = 3  # both towns are whole block groups: rho 1/3, which costs sigma^2 = 3 a total
-    assert frame["NOISE_SE"].tolist() == [round(sigma_sq**0.5, 1)] * 2
-    assert "standard error of 'Total', the first column of P2" in err
-    adults = json.loads(das(towns, "--level", "county_subdivision", "--table", "P3", "--json")[1])[
-        "rows"
-    ]
-    assert [row["NOISE_SE"] for row in adults] == [
-        None,
-        None,
-    ]  # the total alone was measured: nothing tells of adults
-    for place in ("--level", "Block"), ("--level", "county_subdivision"):
-        noisy = json.loads(das(towns, *place, "--table", "P1", "--noise", "--json")[1])["rows"]
-        assert {row["P0010001 NOISE_SE"] for row in noisy} == {round(sigma_sq**0.5, 1)}
-        assert {row["P0010002 NOISE_SE"] for row in noisy} == {None}
+    assert "sums of the published counts of Block; --margins adds their intervals" in err
     assert "County_Subdivision" in das(towns)[1]
     assert json.loads(das(towns, "--json")[1])[0]["levels"] == [
         "Block_Group",
@@ -489,7 +476,6 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
         2,
         int(blocks.iloc[1:, 0].sum()),
     )
-    assert row["NOISE_SE"] == round((2 * sigma_sq) ** 0.5, 1)  # a block, and a whole block group
     assert "1 units of Block are in no area" in err
     listed.write_text("area,block\nx,440070101012004\nx,9\nx,8\n")
     code, out, err = das(towns, "--areas", listed, "--table", "P2")

@@ -13,10 +13,8 @@ import pandas as pd
 import pytest
 
 import das
-from das.files.release import statement
+from das.release.intervals import Intervals
 from das.release.opened import open_release
-from das.release.page import exact_queries
-from das.release.table_noise import TableNoise
 from das.tables import universe_tables
 from das.tools.comparison.page import AGREE, ANY_TWO, ONE_CHANGE, compare_two
 from das.truth.assessment import truth_of
@@ -45,17 +43,19 @@ def test_the_noise_of_a_published_unit_is_that_of_the_files(run: Path) -> None:
     opened = open_release(run / "release")
     u = opened.after.universe("housing")
     (table,) = [t for t in universe_tables(u, {}) if t.name == "H1"]
-    exact = exact_queries(statement.read(opened.folder), u.name, opened.spine.levels)
-    noise = TableNoise.for_table(u, table, opened.tree(u), opened.spine, exact)
+    intervals = Intervals(opened, u)
     for level in opened.spine.levels:
         units = opened.spine.units(level)
         variance = opened.noisy(u).read(level, "detailed", 0, units).variance
         known = np.isfinite(variance)  # where the tree has no unit, there is none
         assert known.any()
-        found = noise.of_level(level)
-        assert found[known, 1] == pytest.approx(variance[known] / 2, rel=1e-6)
-        assert not found[~known].any()
-        assert not found[:, 0].any()
+        found = intervals.of_units(level, table.masks)
+        varies = known & (found.least[:, 1] < found.most[:, 1])
+        assert varies.any()
+        error = found.error[varies, 1]
+        assert error**2 == pytest.approx(variance[varies] / 2, rel=1e-6)
+        assert not found.error[~known].any()
+        assert not found.error[:, 0].any()
 
 
 def test_intervals_are_of_published_units(run: Path) -> None:

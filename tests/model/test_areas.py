@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.model.areas import Areas, off_spine
 from das.model.histogram import Histogram
 from das.model.names import Names, encoded
+from das.model.spine import Spine
 
 
 def test_a_field_of_the_blocks():
@@ -55,6 +58,37 @@ def test_histograms_of_areas_are_sums_of_their_units():
     order = rng.permutation(len(area))
     areas = Areas("Ward", np.array(["a", "b", "c"]), area[order], unit[order])
     assert np.array_equal(areas.histogram(h).dense(), inside.astype(int) @ dense)
+
+
+@given(st.integers(0, 10_000))
+def test_which_unit_an_area_is(seed: int) -> None:
+    """Against sets of lowest units, of trees with only children and of areas that are often
+    units."""
+    rng = np.random.default_rng(seed)
+    levels, parents, number = ("Country", "Town", "Quarter", "Block"), [], int(rng.integers(2, 9))
+    codes = [np.arange(number).astype("S")]
+    for _ in range(2):
+        starts = np.append(True, rng.random(number - 1) < 0.5)
+        parents.insert(0, np.cumsum(starts) - 1)
+        number = int(starts.sum())
+        codes.insert(0, np.arange(number).astype("S"))
+    root = (np.zeros(1, int), np.zeros(number, int))
+    spine = Spine(levels, (np.array([b"0"]), *codes), (*root, *parents))
+    within = [
+        [set(np.flatnonzero(spine.up("Block", level) == u)) for u in range(spine.units(level))]
+        for level in levels
+    ]
+    some = [within[d][rng.integers(len(within[d]))] for d in rng.integers(0, 4, 4)]
+    some += [set(np.flatnonzero(rng.random(len(codes[-1])) < 0.7)) | {0} for _ in range(3)]
+    pairs = np.array([(i, b) for i, blocks in enumerate(some) for b in sorted(blocks)])
+    for kind in ("Ward", "Quarter"):
+        areas = Areas(kind, np.arange(len(some)).astype("S"), pairs[:, 0], pairs[:, 1])
+        order = [0, 1, 2, 3] if kind == "Ward" else [2, 0, 1, 3]
+        wanted = [
+            next(((d, within[d].index(blocks)) for d in order if blocks in within[d]), (-1, -1))
+            for blocks in some
+        ]
+        assert list(zip(*(x.tolist() for x in areas.whole_units(spine)), strict=True)) == wanted
 
 
 @pytest.mark.parametrize(

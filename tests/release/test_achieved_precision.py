@@ -7,9 +7,9 @@ import pytest
 
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.universe import Universe
-from das.release import table_noise as asked
+from das.release import precision as asked
 from das.release.opened import OpenedRelease, open_release
-from das.release.table_noise import achieved_precision
+from das.release.precision import achieved_precision
 from tests.worlds import Worlds
 
 INFORMED = "estimation.method=full-information"

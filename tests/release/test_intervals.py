@@ -260,7 +260,8 @@ def test_what_is_certain_is_its_own_interval_and_nothing_is_below_zero_or_above_
         for level in ("State", "Tract", "Block"):
             for table in universe_tables(u, release.assigned(u.name)):
                 least, most = count_range(bounds[level], table.masks, 0, release.spine.units(level))
-                low, high = intervals.ends(level, table.masks)
+                told = intervals.of_units(level, table.masks)
+                low, high = told.low, told.high
                 known = high >= 0
                 exact = least == most
                 assert known[exact].all()
@@ -276,10 +277,12 @@ def test_what_is_certain_is_its_own_interval_and_nothing_is_below_zero_or_above_
 
 
 def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
+    """Of areas of two blocks, which are no units."""
     release = open_release(tabulated / "release")
     n = release.spine.units("Block")
+    first, second = np.arange(n), np.roll(np.arange(n), 7)
     areas = Areas(
-        "ward", np.array([f"{i}" for i in range(n)], dtype="S"), np.arange(n), np.arange(n)
+        "ward", np.arange(n).astype("S"), np.tile(first, 2), np.concatenate([first, second])
     )
     source = OwnReplicates.from_release(release)
     asked = area_counts.statistics(source, ["P2", "housing:H1", "hhgq"])
@@ -287,10 +290,8 @@ def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
     bounds = {u.name: release.published_bounds(u)["Block"] for u in release.after.universes}
     certain = 0
     for c in found.columns:
-        (least,), (most,) = (
-            x.T
-            for x in count_range(bounds[c.statistic.universe.name], c.statistic.cells[None], 0, n)
-        )
+        ends = count_range(bounds[c.statistic.universe.name], c.statistic.cells[None], 0, n)
+        least, most = (x[first, 0] + x[second, 0] for x in ends)
         exact = least == most
         assert (c.low[c.known] >= least[c.known]).all()
         assert (c.high[c.known] <= most[c.known]).all()
@@ -299,6 +300,46 @@ def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
         assert (c.high[exact] == least[exact]).all()
         certain += int(exact.sum())
     assert certain > 50
+
+
+@pytest.mark.parametrize("kind", ["run", "tabulated", "informed"])
+def test_one_count_has_one_interval(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Tracts as a list of areas: `das area`, `das tables` of the list and `das tables` of the level
+    say the same. So do the two of areas that are no units."""
+    run = request.getfixturevalue(kind)
+    spine = open_release(run / "release").spine
+    blocks = spine.geocodes("Block").tolist()
+    home = spine.up("Block", "Tract")
+    lists = {
+        "tracts": [(spine.code("Tract", u), block) for u, block in zip(home, blocks, strict=True)],
+        "wards": [(f"{i % 3}", block) for i, block in enumerate(blocks)],
+    }
+    for name, rows in lists.items():
+        listed = tmp_path / f"{name}.csv"
+        listed.write_text("area,block\n" + "".join(f"{a},{b}\n" for a, b in rows))
+        asked = ("--table", "P5", "--margins", "--noise")
+        table = printed(run, "--areas", listed, *asked).set_index("GEOCODE")
+        if name == "tracts":
+            of_level = printed(run, "--level", "Tract", *asked).set_index("GEOCODE")
+            same = table.columns.intersection(of_level.columns)
+            parent = spine.parent[spine.index("Tract")]
+            alone = [
+                spine.code("Tract", u) for u in np.flatnonzero(np.bincount(parent)[parent] == 1)
+            ]
+            assert len(alone) < len(of_level)  # an only child is its county
+            pd.testing.assert_frame_equal(
+                table[same].drop(index=alone), of_level[same].drop(index=alone), check_like=True
+            )
+        one = read_areas(run, listed, statistics=["P5"])
+        for column, known in (("low", "estimate_low"), ("high", "estimate_high")):
+            wide = one.pivot(index="area", columns="field", values=known)
+            ours = table[[f"{field} {column}" for field in wide.columns]].loc[wide.index]
+            assert np.array_equal(ours.to_numpy(float), wide.to_numpy(float), equal_nan=True)
+        errors = one.pivot(index="area", columns="field", values="standard_error")
+        ours = table[[f"{field} SE" for field in errors.columns]].loc[errors.index]
+        assert np.array_equal(ours.to_numpy(float), errors.to_numpy(float), equal_nan=True)
 
 
 def test_units_in_the_order_of_the_tree_are_told_as_in_their_own(

@@ -15,7 +15,7 @@ from das.model.histogram import Histogram
 from das.model.measurement import Measurement, Measurements
 from das.model.schema import Attribute, Schema
 from das.model.universe import HOUSING, PERSONS, Universe
-from das.release.table_noise import ResidualSums, log_tail, merged, misfits, residual_sums
+from das.release.precision import ResidualSums, log_tail, merged, misfits, residual_sums
 
 SCHEMA = Schema(
     "mine", (Attribute("a", tuple("abcde")), Attribute("b", tuple("uvwxyz"))), (), (), None

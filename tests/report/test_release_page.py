@@ -20,7 +20,7 @@ from das.files.measurements.frame import read_nmf
 from das.model.redistricting import PL94
 from das.publications.published import public as from_release
 from das.release.opened import open_release
-from das.release.table_noise import achieved_precision
+from das.release.precision import achieved_precision
 from das.report import answers as lookup
 from das.report import privacy, template
 from das.report.template import in_bytes

@@ -4,7 +4,7 @@ their code or GEOID."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -23,41 +23,27 @@ from das.model.spine import Spine
 # The rows of a published table that a reader wants: units of a level, or areas off the spine,
 # which are sums of the lowest units; by code, by GEOID or by name.
 
-#: Columns of areas that follow their codes: the number of their lowest units, and the standard
-#: error of the first column as it was measured. The noise of every column follows the counts, as
-#: ``<field> NOISE_SE``.
-UNITS, NOISE_SE = "UNITS", "NOISE_SE"
+#: The column of areas that follows their codes: the number of their lowest units.
+UNITS = "UNITS"
 
 
 @dataclass(frozen=True, eq=False)
 class PlaceColumns:
-    """Units or areas in the order of their rows: ``codes``, what stands ``beside`` them and what
-    comes ``after`` their counts, by column."""
+    """Units or areas in the order of their rows: ``codes``, and what stands ``beside`` them, by
+    column."""
 
     codes: Codes
     beside: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    after: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @staticmethod
     def of_level(spine: Spine, level: str) -> PlaceColumns:
         return PlaceColumns(spine.codes[spine.index(level)], identifiers(spine, level))
 
     @staticmethod
-    def of_areas(areas: Areas, noise: NDArray[np.float64] | None = None) -> PlaceColumns:
-        """``noise`` is the variance of each area's first column as it was measured, where that is
-        known."""
+    def of_areas(areas: Areas) -> PlaceColumns:
         known = {GEOID: areas.geoids, NAME: encoded(areas.called)}
         beside: dict[str, NDArray[Any]] = {c: there for c, there in known.items() if there.any()}
-        measured = {} if noise is None else {NOISE_SE: _error(noise)}
-        return PlaceColumns(areas.codes, beside | {UNITS: np.bincount(areas.area)} | measured)
-
-    def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> PlaceColumns:
-        """The places with the standard errors of ``columns`` after the counts; ``noise`` are their
-        variances, ``(rows, columns)``."""
-        return replace(
-            self,
-            after={f"{c} {NOISE_SE}": _error(v) for c, v in zip(columns, noise.T, strict=True)},
-        )
+        return PlaceColumns(areas.codes, beside | {UNITS: np.bincount(areas.area)})
 
     def wanted(self, prefixes: Sequence[str], names: Sequence[str]) -> NDArray[np.bool_]:
         """The rows that match both lists; an empty list matches all.
@@ -93,14 +79,7 @@ class PlaceColumns:
                     texts.column if column in (GEOID, NAME) else partial(pa.array, from_pandas=True)
                 )
                 part = part.add_column(i, column, told(values[here]))
-            for column, errors in self.after.items():
-                part = part.append_column(column, pa.array(errors[here], from_pandas=True))
             yield part.filter(pa.array(wanted[here]))
-
-
-def _error(variance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard errors, empty (not a number) where nothing was measured."""
-    return np.where(np.isfinite(variance), np.sqrt(variance).round(1), np.nan)
 
 
 def added_up(parts: Iterator[pa.Table], areas: Areas, columns: Sequence[str]) -> Iterator[pa.Table]:

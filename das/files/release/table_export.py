@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError, UserError
 from das.files import csv_text
@@ -29,14 +28,14 @@ from das.tables import Table
 #: Names of the columns: ``P0010001``, ``Total``, or both.
 NAMES = ("both", "field", "label")
 FORMATS = ("csv", "parquet", "md", "json")
-#: What the ends of a column's interval are called after it.
-LOW, HIGH = " low", " high"
+#: What the ends of a column's interval, and its standard error, are called after it.
+LOW, HIGH, ERROR = " low", " high", " SE"
 #: Units of one Markdown table, in which each is a column.
 WIDEST = 20
 
-#: Estimates and margins of units ``start:stop``, ``(units, columns)`` both; a negative margin is
-#: none.
-IntervalOf = Callable[[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]
+#: Of units ``start:stop``, what stands after each column, ``(units, columns)``, masked where there
+#: is none: by what it is called after the column.
+ColumnsAfter = Callable[[int, int], Mapping[str, "np.ma.MaskedArray[Any, Any]"]]
 
 
 def there(
@@ -99,19 +98,18 @@ def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) ->
 
 
 def with_intervals(
-    parts: Iterator[pa.Table], columns: Sequence[str], read: IntervalOf
+    parts: Iterator[pa.Table], columns: Sequence[str], read: ColumnsAfter
 ) -> Iterator[pa.Table]:
-    """``parts`` with two more columns after each of ``columns``: the ends of its interval, null
-    where there is none. A count that is known exactly has an interval of one number."""
+    """``parts`` with more columns after each of ``columns``, null where there is no interval. A
+    count that is known exactly has an interval of one number."""
     start = 0
     for part in parts:
-        low, high = read(start, start + part.num_rows)
+        told = read(start, start + part.num_rows)
         start += part.num_rows
         names, arrays = [GEOCODE], [part[GEOCODE]]
         for j, name in enumerate(columns):
-            ends = [pa.array(end[:, j], mask=high[:, j] < 0) for end in (low, high)]
-            names += [name, name + LOW, name + HIGH]
-            arrays += [part[name], *ends]
+            names += [name, *(name + called for called in told)]
+            arrays += [part[name], *(pa.array(values[:, j]) for values in told.values())]
         yield pa.table(arrays, names=names)
 
 
@@ -142,7 +140,7 @@ def write(
             ),
         )
     label = {f: _head(f, x, names) for f, x in zip(table.columns, table.unique_labels, strict=True)}
-    label |= {f + end: head + end for f, head in label.items() for end in (LOW, HIGH)}
+    label |= {f + end: head + end for f, head in label.items() for end in (LOW, HIGH, ERROR)}
     heads = [label.get(c, c) for c in first.column_names]
     writer = {"csv": _csv, "parquet": _parquet, "json": _json, "md": _markdown}[form]
     every: Iterator[pa.Table] = chain([first], parts)
