@@ -4,7 +4,7 @@ the truth.
 The time is of the whole command, on a finished run of the state: its state-house districts with the
 columns that a page of them has. The coverage is of random areas of Bristol County (single blocks,
 blocks here and there, runs of blocks across block groups) over seeded measurements; nothing is
-estimated but the areas. Standardised errors have variance 1 if the standard errors are right."""
+estimated but the areas. Standardized errors have variance 1 if the standard errors are right."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _coverage(figures: Figures, spec: RunSpec, data: Path, runs: int, areas: int
         f"coverage of 90 % intervals, {spine}, not more", float(share.mean()), "share", at_most=0.93
     )
     figures(
-        f"variance of standardised errors, {spine}",
+        f"variance of standardized errors, {spine}",
         float((spread**2).mean()),
         "1",
         mean=float(spread.mean()),

@@ -2,7 +2,7 @@
 of it or of a share.
 
 The nation is that of ``das data simulate nation``: 8.1 million blocks, 331 million persons, housing
-units too, over the optimised spine of 2020. A run that was stopped goes on (``--keep``), and its
+units too, over the optimized spine of 2020. A run that was stopped goes on (``--keep``), and its
 figures are then of what was left."""
 
 from __future__ import annotations

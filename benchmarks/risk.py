@@ -100,8 +100,8 @@ def _sampled(draws: int) -> np.ndarray:
     precision = r2 + r1 / OTHERS
     cumulative = []
     for a in (0, 1):
-        centre = (r2 * x2 + r1 / OTHERS * (y1 + a)) / precision
-        w = np.where(upper >= a, np.exp(-precision * (upper - centre[:, None]) ** 2), 0)
+        center = (r2 * x2 + r1 / OTHERS * (y1 + a)) / precision
+        w = np.where(upper >= a, np.exp(-precision * (upper - center[:, None]) ** 2), 0)
         cumulative.append(np.cumsum(w / w.sum(axis=1, keepdims=True), axis=1))
     now, ones = np.zeros(len(x1), dtype=bool), np.zeros(len(x1))
     for _ in range(draws):

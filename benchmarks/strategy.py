@@ -1,4 +1,4 @@
-"""What the optimiser of shares promises, and whether runs on Rhode Island keep it.
+"""What the optimizer of shares promises, and whether runs on Rhode Island keep it.
 
 ``random problems``: how wide the widest gap is, and what a general solver finds of the same
 problems. ``least``: the smallest share of production's rho that keeps every target as exact as it
@@ -23,7 +23,7 @@ from benchmarks.published import both, bounds, published
 from das import spec as specification
 from das.design import trees
 from das.design.model import Choices, Estimand
-from das.design.optimise import optimise
+from das.design.optimize import optimize
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.engine import Silent, executor
 from das.model.histogram import Histogram
@@ -127,7 +127,7 @@ def _random(figures: Figures, count: int) -> None:
     widest, above, below = 0.0, 0.0, 0.0
     for i in range(count):
         case = make(1000 + i, "tree" if i % 10 == 9 else "numbers")
-        found, other = optimise(case.problem, 1e-3, 400), solved(case)
+        found, other = optimize(case.problem, 1e-3, 400), solved(case)
         ratio = (
             np.array([found.value, found.bound]) / other
             if found.least

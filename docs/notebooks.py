@@ -25,7 +25,7 @@ from nbclient import NotebookClient
 from PIL import Image
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
-COLOURS = 64  #: of a figure; a third of the bytes of a full one
+COLORS = 64  #: of a figure; a third of the bytes of a full one
 
 
 def paths() -> list[Path]:
@@ -86,7 +86,7 @@ def kinds(notebook: Any) -> list[list[str]]:
 
 
 def cleaned(notebook: Any) -> Any:
-    """As it is stored: outputs without warnings, figures with few colours, and nothing of the
+    """As it is stored: outputs without warnings, figures with few colors, and nothing of the
     machine.
     """
     for cell in notebook["cells"]:
@@ -106,7 +106,7 @@ def _small(output: Any) -> Any:
     if "image/png" in data:
         picture = io.BytesIO()
         full = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
-        full.quantize(COLOURS, dither=Image.Dither.NONE).save(picture, "PNG", optimize=True)
+        full.quantize(COLORS, dither=Image.Dither.NONE).save(picture, "PNG", optimize=True)
         data["image/png"] = base64.b64encode(picture.getvalue()).decode()
         output["metadata"] = {}
     return output

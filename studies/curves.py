@@ -34,7 +34,7 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.6,
 }
 FORMATS = ("svg", "pdf", "png")
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _DASHES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1)), (0, (3, 1, 1, 1, 1, 1)))
 
@@ -75,7 +75,7 @@ def saved(fig: Figure, name: str, kind: str) -> bytes:
 def _curves(ax: Axes, panel: Curves) -> None:
     several = (
         len({c.dashed for c in panel.curves}) > 1
-    )  # dashes tell the kinds apart, colours the curves of a kind
+    )  # dashes tell the kinds apart, colors the curves of a kind
     count = {True: 0, False: 0}
     for i, curve in enumerate(panel.curves):
         n = count[curve.dashed] if several else i
@@ -87,13 +87,13 @@ def _curves(ax: Axes, panel: Curves) -> None:
             curve.x,
             curve.y,
             linestyle=dash,
-            color=_COLOURS[n],
+            color=_COLORS[n],
             marker=marker,
             markevery=every,
             label=curve.label,
             linewidth=1.5,
             markersize=4.5,
-            markerfacecolor="white" if curve.dashed else _COLOURS[n],
+            markerfacecolor="white" if curve.dashed else _COLORS[n],
         )
     _marks(ax, panel)
     _axes(ax, panel)

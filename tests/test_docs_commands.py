@@ -61,7 +61,7 @@ LEFT_OUT = {
     "--engine array": "needs jobs; tests/engine/test_loop.py has them",
     "cells=first": "is the DHC of accept-all with one more key; tests/estimate has it",
     "--table P12 --level Tract": "is of that DHC; accept-all has the same at counties",
-    "--optimise dhc-best": "searches for hours; tests/design has it on a small tree",
+    "--optimize dhc-best": "searches for hours; tests/design has it on a small tree",
     "account sign": "needs a key; tests/cli/test_cli_account.py has one",
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
     "ri2010.pl.zip --out linked": "is what accept-all does under another name, in docs/how-to/dhc.md",

@@ -50,7 +50,7 @@ levels = ["County", "Town", "Block"]
 total = "County"
 [budget]
 rho = 2
-neighbours = "bounded"
+neighbors = "bounded"
 levels = { County = "1/2", Town = "1/4", Block = "1/4" }
 [budget.queries]
 County = { total = "1/2", detailed = "1/2" }

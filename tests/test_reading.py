@@ -43,7 +43,7 @@ labels = { sex = { title = "Sex", levels = { f = "Female", m = "Male" } } }
 
 [budget]
 rho = "2"
-neighbours = "bounded"
+neighbors = "bounded"
 levels = { Land = "1/3", County = "1/3", Village = "1/3" }
 queries = { Land = { total = "1/2", detailed = "1/2" }, County = { sex = "1/2", detailed = "1/2" }, Village = { detailed = "1" } }
 

@@ -171,7 +171,7 @@ class WithNegligible:
 
     def __init__(self, contour: Contour, others: Bounded, negligible: Composition) -> None:
         self._contour, self._others, self._rho = contour, others, negligible.rho
-        self.centre, self.c, self.width = contour.centre, contour.c, contour.width
+        self.center, self.c, self.width = contour.center, contour.c, contour.width
 
     def covers(self, eps: Fraction) -> bool:
         return self._contour.covers(eps)

@@ -67,12 +67,12 @@ class LogDelta:
     high: float
 
 
-def period(rho: float, centre: float, at: Saddle) -> Fraction:
+def period(rho: float, center: float, at: Saddle) -> Fraction:
     """The T with which aliases are below e^-38 of delta, at every epsilon within the saddle's width
-    of the centre."""
+    of the center."""
     goal = at.log_size - at.c * at.width - 38
     t = -goal / at.c
-    while aliases(rho, at.c, centre - at.width, t) > goal + 1:
+    while aliases(rho, at.c, center - at.width, t) > goal + 1:
         t *= 1.1
     return Fraction(short(t))
 
@@ -107,12 +107,12 @@ class NodeValues:
 
 
 class Contour:
-    """The line, the step and the nodes for one composition and epsilons about ``centre``."""
+    """The line, the step and the nodes for one composition and epsilons about ``center``."""
 
-    def __init__(self, composition: Composition, centre: Fraction, most: int = NODES) -> None:
-        self.composition, self.centre, self.most = composition, centre, most
+    def __init__(self, composition: Composition, center: Fraction, most: int = NODES) -> None:
+        self.composition, self.center, self.most = composition, center, most
         self.rho = float(composition.rho)
-        self.saddle = saddle(composition, float(centre))
+        self.saddle = saddle(composition, float(center))
         self.c, self.width = self.saddle.c, self.saddle.width
         self.thetas = [TiltedGaussian(p, n, self.c, k) for p, k, n in composition.every]
         self._log_moments = sum(t.log_moment for t in self.thetas)
@@ -132,12 +132,12 @@ class Contour:
     # --- the line and its step
 
     def covers(self, eps: Fraction) -> bool:
-        """Whether ``eps`` is at most one standard deviation from the centre. Then the terms are
+        """Whether ``eps`` is at most one standard deviation from the center. Then the terms are
         hardly larger than their sum."""
-        return abs(float(eps - self.centre)) <= self.width
+        return abs(float(eps - self.center)) <= self.width
 
     def _period(self) -> Fraction:
-        return period(self.rho, float(self.centre), self.saddle)
+        return period(self.rho, float(self.center), self.saddle)
 
     def log_alias(self, eps: Fraction) -> float:
         """A bound of ln of the other terms of the periodic sum; all of them are positive."""

@@ -68,16 +68,16 @@ FEW_NODES = 1e5
 
 
 class Atoms:
-    """Everything that matters at epsilons near ``centre``: the losses minus rho, and their
+    """Everything that matters at epsilons near ``center``: the losses minus rho, and their
     probabilities. ``reaches`` are the r."""
 
     lattice = False
 
     @staticmethod
-    def from_composition(composition: Composition, centre: Fraction) -> Atoms | None:
+    def from_composition(composition: Composition, center: Fraction) -> Atoms | None:
         """The atoms, or ``None``. They serve if there are few combinations and many nodes, and no
         probability is too small for a float."""
-        at = saddle(composition, float(centre))
+        at = saddle(composition, float(center))
         least = at.log_size - at.c * at.width  # about ln delta, at every epsilon covered
         draws = composition.every
         reaches = [ceil(sqrt(2 * (45 - least) / float(p))) for p, _, _ in draws]
@@ -86,12 +86,12 @@ class Atoms:
         work = sum((n * r) ** 2 for (_, _, n), r in zip(draws, reaches, strict=True) if n > 1)
         if combinations > MOST or work > WORK or nodes < FEW_NODES or least < -500:
             return None
-        return Atoms(composition, centre, at, reaches)
+        return Atoms(composition, center, at, reaches)
 
     def __init__(
-        self, composition: Composition, centre: Fraction, at: Saddle, reaches: Sequence[int]
+        self, composition: Composition, center: Fraction, at: Saddle, reaches: Sequence[int]
     ) -> None:
-        self.composition, self.centre, self.c, self.width = composition, centre, at.c, at.width
+        self.composition, self.center, self.c, self.width = composition, center, at.c, at.width
         self.losses, self.masses = np.zeros(1), np.ones(1)
         self.outside, self._off = 1e-290, 64.0  # floats below 1e-308 are lost
         for (p, k, n), r in zip(composition.every, reaches, strict=True):
@@ -108,7 +108,7 @@ class Atoms:
             self._off += n * (2 * float(p) * r * r + 8 + 2 * r)  # of exponents, of sums
 
     def covers(self, eps: Fraction) -> bool:
-        return abs(float(eps - self.centre)) <= self.width
+        return abs(float(eps - self.center)) <= self.width
 
     def log_delta(self, eps: Fraction) -> LogDelta:
         """Bounds of ln delta(eps), with a first-order allowance for rounding: ``_off`` units for
@@ -198,7 +198,7 @@ class PrivacyProfile:
         if not near:
             near = [self._made(eps)]
             self._contours.append(near[0])
-        return min(near, key=lambda c: abs(c.centre - eps))
+        return min(near, key=lambda c: abs(c.center - eps))
 
     def _made(self, eps: Fraction) -> Contour | Atoms | WithNegligible:
         """The cheapest method near ``eps``. A proof always uses the sum along the line."""

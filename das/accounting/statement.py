@@ -72,7 +72,7 @@ class Terms:
     changes of one record, by universe, and ``says`` replaces the standard notes to the numbers.
     ``relations`` gives sentences on the cost of changing several records at once. Some records can
     be in units of several classes of a level at once, so that more draws differ than one path has.
-    For these, ``neighbouring`` says what differs between neighbors. ``differ`` says in words how
+    For these, ``neighboring`` says what differs between neighbors. ``differ`` says in words how
     neighbors differ, if not by one record. If neighbors differ in a person and the record of the
     household, ``address`` says what differs at the addresses that a relation changes."""
 
@@ -90,7 +90,7 @@ class Terms:
         default_factory=dict
     )
     says: Sequence[str] | None = None
-    neighbouring: Mapping[str, Callable[[Sequence[PlannedMeasurement]], Differing]] = field(
+    neighboring: Mapping[str, Callable[[Sequence[PlannedMeasurement]], Differing]] = field(
         default_factory=dict
     )
     relations: Callable[[Mapping[str, Sequence[PlannedMeasurement]]], Sequence[str]] = lambda _: ()
@@ -120,8 +120,8 @@ class Terms:
     def differing(self, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> dict[str, Differing]:
         """What differs between neighbors, by universe."""
         return {
-            u: self.neighbouring[u](ds)
-            if u in self.neighbouring
+            u: self.neighboring[u](ds)
+            if u in self.neighboring
             else record(ds, self.neighbours, self.paths_of(u, ds))
             for u, ds in draws.items()
         }

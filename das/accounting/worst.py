@@ -549,11 +549,11 @@ class _Bounds:
         return self._line(eps).at.c
 
     def _line(self, eps: Fraction) -> _Line:
-        near = [line for line in self._lines if abs(float(eps - line.centre)) <= line.at.width]
+        near = [line for line in self._lines if abs(float(eps - line.center)) <= line.at.width]
         if not near:
             near = [self._made(eps)]
             self._lines.append(near[0])
-        return min(near, key=lambda line: abs(line.centre - eps))
+        return min(near, key=lambda line: abs(line.center - eps))
 
     def _made(self, eps: Fraction) -> _Line:
         """A new line, with the nodes of its period and its tau, both rounded up."""
@@ -570,6 +570,6 @@ class _Bounds:
 class _Line:
     """A line across the saddlepoint of an epsilon."""
 
-    centre: Fraction
+    center: Fraction
     at: Saddle
     groups: list[LineSums]

@@ -55,6 +55,8 @@ MOVED = {
     "task": "run task",
     "protect": "frontier protect",
 }
+#: British spellings of options, which are read without a word.
+SPELT = {"optimise": "optimize", "neighbours": "neighbors"}
 COMMANDS: Plugins[click.Command] = Plugins("das.commands", "command", click.Command, tuple(LINES))
 
 
@@ -63,7 +65,10 @@ COMMANDS: Plugins[click.Command] = Plugins("das.commands", "command", click.Comm
     late=COMMANDS,
     sections=SECTIONS,
     moved=MOVED,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda option: SPELT.get(option, option),
+    },
 )
 @click.version_option(das.__version__, prog_name="das")
 def main() -> None:

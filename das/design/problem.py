@@ -123,7 +123,7 @@ class Problem:
         return self.model.variances(self.model.measurements.precision(rho))
 
     def value(self, rho: Array, f: Array) -> float:
-        """What is minimised."""
+        """What is minimized."""
         if self.least:
             return float(rho.sum())
         some = self.weight > 0
@@ -170,7 +170,7 @@ class View:
 @dataclass(frozen=True, eq=False)
 class CertifiedAllocation:
     """``rho`` of each measurement; ``variances`` of each estimand; ``price``: the share of the
-    allocation that each estimand costs. ``value`` is what was minimised, and nothing is less than
+    allocation that each estimand costs. ``value`` is what was minimized, and nothing is less than
     ``bound``; ``over``: by how much, in logs, a limit is exceeded."""
 
     rho: Array
@@ -205,12 +205,12 @@ class CertifiedAllocation:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The less, the better: how far limits are exceeded, then what is minimised."""
+        """The less, the better: how far limits are exceeded, then what is minimized."""
         return max(self.over, self._tolerance), self.nearly
 
     @property
     def nearly(self) -> float:
-        """What is minimised; for the least total with what it takes, about, to meet the limits:
+        """What is minimized; for the least total with what it takes, about, to meet the limits:
         none is worse for having started further off."""
         return self.value * float(np.exp(self.over)) if self.least else self.value
 

@@ -1,5 +1,5 @@
 r"""A user's targets for a plan, and the optimization problem that they make
-(:mod:`das.design.optimise`)."""
+(:mod:`das.design.optimize`)."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ class Contrasts:
         return out
 
 
-#: A precision for what nothing measures, so that every matrix has an inverse. It is a prior centred
+#: A precision for what nothing measures, so that every matrix has an inverse. It is a prior centered
 #: on zero, so it must not touch units whose every cell is measured: at a national cell it would
 #: weigh hundreds of persons.
 VAGUE = 1e-9

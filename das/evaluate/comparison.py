@@ -306,11 +306,11 @@ def _summary(group: Sequence[SweepRow], noisy: dict[tuple[object, ...], float]) 
 
 def _spread(values: Sequence[float]) -> tuple[float, float | None, float | None]:
     """The mean of independent runs, and its interval at 95 % where there are several."""
-    centre = mean(values)
+    center = mean(values)
     if len(values) < 2:
-        return centre, None, None
+        return center, None, None
     reach = half_width(stdev(values) / sqrt(len(values)), len(values))
-    return centre, centre - reach, centre + reach
+    return center, center - reach, center + reach
 
 
 @dataclass(frozen=True, repr=False)

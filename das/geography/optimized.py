@@ -125,14 +125,14 @@ def tree(starts: Sequence[Ints]) -> tuple[Ints, ...]:
 
 #: First and last code of each category, and whether its areas are in the branch.
 CATEGORIES = (
-    (b"0001", b"4799", True),  # federally recognised reservation or trust land
+    (b"0001", b"4799", True),  # federally recognized reservation or trust land
     (b"4800", b"4989", True),  # joint use
     (b"5000", b"5499", True),  # Hawaiian home land
     (b"5500", b"5899", True),  # Oklahoma tribal statistical area
     (b"5900", b"5999", True),  # joint use of these
     (b"6000", b"7999", True),  # Alaska native village statistical area
     (b"8000", b"8999", False),  # tribal designated statistical area
-    (b"9000", b"9499", True),  # state-recognised reservation
+    (b"9000", b"9499", True),  # state-recognized reservation
     (b"9500", b"9998", False),  # state designated tribal statistical area
     (b"9999", b"9999", False),  # none
 )
@@ -173,7 +173,7 @@ def branches(codes: Codes, blocks: Codes) -> NDArray[np.bool_]:
     return np.array([c[2] for c in CATEGORIES])[category][at]
 
 
-# Areas that block groups of an optimised spine keep apart: codes of each block, by the names of
+# Areas that block groups of an optimized spine keep apart: codes of each block, by the names of
 # the areas.
 
 
@@ -301,7 +301,7 @@ def measured_spine(
     if len(starts[0]) > 1:
         raise InputError(
             f"{spine.levels[0]} {spine.code(spine.levels[0], 0)} has blocks in American Indian"
-            " areas and others: on an optimised spine these are two units",
+            " areas and others: on an optimized spine these are two units",
             where="geography.levels",
             remedy="put a level above it, such as US",
         )
@@ -348,7 +348,7 @@ def _check(spine: Spine, unit: Ints) -> None:
     where = "geography.levels"
     if "State" not in spine.levels[:-2]:
         raise InputError(
-            "an optimised spine has a level State, and two levels or more below it",
+            "an optimized spine has a level State, and two levels or more below it",
             where=where,
             remedy='name them, or set geography.spine = "tabulation"',
         )
@@ -356,7 +356,7 @@ def _check(spine: Spine, unit: Ints) -> None:
         raise InputError(
             f"units of {spine.levels[-1]!r} are not the blocks of the input",
             where=where,
-            remedy="the lowest level of an optimised spine is that of the blocks",
+            remedy="the lowest level of an optimized spine is that of the blocks",
         )
 
 

@@ -81,7 +81,7 @@ def _codes(
     )
 
 
-# Codes of the units of an optimised spine, as in the published noisy measurement files.
+# Codes of the units of an optimized spine, as in the published noisy measurement files.
 #
 # A state's code is the digit of its branch and its own code; a county's that, ``10`` and its three
 # digits. Below, units are numbered from 1 in their parents, with as many digits as the largest number

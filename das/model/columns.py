@@ -325,7 +325,7 @@ class MicrodataForm(Frozen):
     facilities: bool = False
 
 
-def labelled(schema: Schema, universe: str, serial: bool) -> MicrodataForm:
+def labeled(schema: Schema, universe: str, serial: bool) -> MicrodataForm:
     """The form for any schema: ``geocode``, a serial number if wanted, and one column of labels for
     each attribute."""
     columns = tuple(

@@ -1,4 +1,4 @@
-"""Truth is a type: a box that does not print, compare, copy or serialise what it holds."""
+"""Truth is a type: a box that does not print, compare, copy or serialize what it holds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Confidential(Generic[T]):
         return "<confidential>"
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise PrivacyError("a confidential value cannot be serialised, copied, hashed or compared")
+        raise PrivacyError("a confidential value cannot be serialized, copied, hashed or compared")
 
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __iter__ = __bool__ = _refuse
     __eq__ = __hash__ = _refuse

@@ -1,7 +1,7 @@
 r"""The tree that the units of one universe are measured over, and how each of them is.
 
 What is published stands on the tabulation spine (:class:`das.model.spine.Spine`). What is measured
-may stand on another tree of the same lowest units, or of some of them: an optimised spine, whose
+may stand on another tree of the same lowest units, or of some of them: an optimized spine, whose
 block groups keep together what people ask about, and which leaves out blocks without a structure.
 Persons and housing units each have their own. They meet the published spine at its lowest units,
 and nowhere else."""
@@ -84,7 +84,7 @@ class Cover(Frozen):
 
 
 #: The fan-out of production: of n blocks of a tract that lie in the same areas at most isqrt(n) +
-#: FANOUT + 1 are in one block group of an optimised spine.
+#: FANOUT + 1 are in one block group of an optimized spine.
 FANOUT = 12
 
 
@@ -363,7 +363,7 @@ class MeasuredSpine(Frozen):
         if (unit < 0).any():
             raise InputError(
                 "there are records in places without a housing unit or a facility, which the"
-                " optimised spine leaves out",
+                " optimized spine leaves out",
                 where="geography.spine",
                 remedy='fix the input, or set geography.spine = "tabulation"',
             )

@@ -57,7 +57,7 @@ class Grouping:
         object.__setattr__(self, "title", title)
         object.__setattr__(self, "labels", labels)
 
-    def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Grouping:
+    def labeled(self, title: str | None, labels: Mapping[str, str], where: str) -> Grouping:
         """The same grouping, with another title and other labels for some groups."""
         return replace(
             self,

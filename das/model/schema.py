@@ -89,7 +89,7 @@ class Attribute:
         labels = tuple(levels.values()) if isinstance(levels, Mapping) else ()
         return Attribute(name, tuple(levels), labels=labels)
 
-    def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Attribute:
+    def labeled(self, title: str | None, labels: Mapping[str, str], where: str) -> Attribute:
         """The same attribute, with another title and other labels for some levels."""
         return replace(
             self,

@@ -17,7 +17,7 @@ LARGEST_CROSS = 1000
 Where = Mapping[str, tuple[str, ...]]
 #: A column: its label, and which records it counts. Of several conditions it counts a record once
 #: for each that it meets.
-LabelledWhere = tuple[str, Where | tuple[Where, ...]]
+LabeledWhere = tuple[str, Where | tuple[Where, ...]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Tabulation(Frozen):
     name: str
     title: str
     query: str | None = None
-    columns: tuple[LabelledWhere, ...] = ()
+    columns: tuple[LabeledWhere, ...] = ()
     where: Where = field(default_factory=dict)
     total: bool = True
 

@@ -15,13 +15,13 @@ from itertools import chain
 import numpy as np
 
 from das.model.budget import PlannedMeasurement, QueryNoise, UnitPath
-from das.model.columns import BUILD, GEOCODE, SERIAL, CodedColumn, MicrodataForm, labelled
+from das.model.columns import BUILD, GEOCODE, SERIAL, CodedColumn, MicrodataForm, labeled
 from das.model.frozen import Frozen
 from das.model.measured_spine import UnitClasses
 from das.model.plan import Plan
 from das.model.redistricting import CENRACE, E2E_1940, H1, PL94
 from das.model.schema import Schema
-from das.model.tabulation import LabelledWhere, Tabulation, Where, general
+from das.model.tabulation import LabeledWhere, Tabulation, Where, general
 from das.plugins import Plugins
 
 # The publications that this system follows, as data: how the records of a schema are rounded,
@@ -66,12 +66,12 @@ def _redistricting() -> tuple[Tabulation, ...]:
     )
 
 
-def by_race(where: Where) -> tuple[LabelledWhere, ...]:
+def by_race(where: Where) -> tuple[LabeledWhere, ...]:
     """The total and the 63 combinations of races, of those who meet a condition: 71 columns."""
     return ("Total", where), *_races(where)
 
 
-def by_origin_and_race(where: Where) -> tuple[LabelledWhere, ...]:
+def by_origin_and_race(where: Where) -> tuple[LabeledWhere, ...]:
     """The total, the two origins, and the races of those not of Hispanic origin: 73 columns."""
     hispanic, other = ({**where, "hispanic": (level,)} for level in ("hispanic", "not-hispanic"))
     return (
@@ -82,11 +82,11 @@ def by_origin_and_race(where: Where) -> tuple[LabelledWhere, ...]:
     )
 
 
-def _races(where: Where) -> list[LabelledWhere]:
+def _races(where: Where) -> list[LabeledWhere]:
     """One race and each; two or more; two races and each pair; ...; six races: 70 columns."""
     label = dict(zip(CENRACE, PL94.attribute("cenrace").labels, strict=True))
     by_number = {n: tuple(c for c in CENRACE if c.count("+") + 1 == n) for n in range(1, 7)}
-    columns: list[LabelledWhere] = []
+    columns: list[LabeledWhere] = []
     for n, races in by_number.items():
         if n == 1:
             columns.append(("Population of one race", {**where, "cenrace": races}))
@@ -99,7 +99,7 @@ def _races(where: Where) -> list[LabelledWhere]:
     return columns
 
 
-def _by_quarters() -> tuple[LabelledWhere, ...]:
+def _by_quarters() -> tuple[LabeledWhere, ...]:
     kinds = _QUARTERS.levels
     each = [(label, {"hhgq": (kind,)}) for kind, label in zip(kinds, _QUARTERS.labels, strict=True)]
     inside = "Institutionalized population", {"hhgq": kinds[1:5]}
@@ -269,7 +269,7 @@ FEATURES = {
     "plan": "`das plan`, margins of error and what they cost",
     "plan --margin": "other plans to choose from (das plan --margin, --add, --toml)",
     "plan --areas": "how well areas will be known (das plan --areas)",
-    "optimise": "`das plan --optimise`",
+    "optimize": "`das plan --optimize`",
     "spine": "an optimized spine",
     "area": "`das area`",
     "estimate": "`das estimate --from`",
@@ -348,7 +348,7 @@ class RecordKind:
     def publication(self, schema: Schema) -> Publication:
         """How its records are published, if they have these attributes."""
         known = self.published(schema) or Publication(
-            schema, labelled(schema, self.name, self.serial)
+            schema, labeled(schema, self.name, self.serial)
         )
         chain = known.chain if known.schema.dwelling == schema.dwelling else None
         return Publication(

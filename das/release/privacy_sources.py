@@ -131,13 +131,13 @@ class SourceReader:
         self, terms: Terms, universe: str, draws: Sequence[PlannedMeasurement], called: _SourceName
     ) -> PrivacySource:
         found: dict[str, RecordLoss] = {
-            verb: _loss(_neighbouring(terms, universe, draws, neighbours), terms)
+            verb: _loss(_neighboring(terms, universe, draws, neighbours), terms)
             for verb, neighbours in _NEIGHBOURS.items()
         }
         own = _loss(terms.differing({universe: draws})[universe], terms)
         free, same = terms.free(universe, draws, terms.exact.get(universe, ())), None
         if len(free) < len(draws):
-            same = _loss(_neighbouring(terms, universe, free, Neighbours.BOUNDED), terms)
+            same = _loss(_neighboring(terms, universe, free, Neighbours.BOUNDED), terms)
         if terms.address is not None:
             found |= {r.name: _loss(terms.address(draws, r), terms) for r in self._relations}
         return PrivacySource(
@@ -217,7 +217,7 @@ def _times(one: Fraction, relation: Relation, mechanism: Mechanism) -> Fraction:
     return one * (isqrt(times) if mechanism.pure else times)
 
 
-def _neighbouring(
+def _neighboring(
     terms: Terms, universe: str, draws: Sequence[PlannedMeasurement], neighbours: Neighbours
 ) -> Differing:
     """What one record changes that is added or removed, or replaced: where its publication says so

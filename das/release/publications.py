@@ -238,11 +238,11 @@ class PlanningHalf(PublicHalf, Protocol):
 
 
 class OptimizedHalf(PublicHalf, Protocol):
-    """Of a publication that has ``optimise``."""
+    """Of a publication that has ``optimize``."""
 
     #: What the best shares are found from: ``tree``, the units that are measured, or ``release``,
     #: the cells of an earlier release, where there are too many to list.
-    optimised_from: Literal["tree", "release"]
+    optimized_from: Literal["tree", "release"]
 
 
 class TabulatedHalf(PublicHalf, Protocol):

@@ -130,7 +130,7 @@ class Chart:
                         f"M{pt(at - cap)} {pt(e)}h{pt(2 * cap)}" for e in (one, other) if cap
                     )
                 parts.append(ends)
-            return stroked("".join(parts), look.colour, look.width)
+            return stroked("".join(parts), look.color, look.width)
 
         self._marks.append((2, True, drawn))
 
@@ -139,7 +139,7 @@ class Chart:
         at: float,
         *,
         upright: bool = False,
-        colour: str = INK,
+        color: str = INK,
         width: float = 0.8,
         dash: str = "-",
         z: int = 2,
@@ -153,7 +153,7 @@ class Chart:
                 if upright
                 else f"M{pt(panel.left)} {pt(panel.y(at))}H{pt(panel.right)}"
             )
-            return stroked(path, colour, width, dash)
+            return stroked(path, color, width, dash)
 
         self._marks.append((z, True, drawn))
 

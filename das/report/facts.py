@@ -214,9 +214,9 @@ def bias_by_class(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[s
 def epsilon_by_delta(methods: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """A line for each method, by its name: pairs of delta and epsilon."""
     chart = Chart(6.4, 3.6)
-    for (label, at), (colour, _, line) in zip(methods.items(), SERIES, strict=True):
+    for (label, at), (color, _, line) in zip(methods.items(), SERIES, strict=True):
         xs, ys = zip(*at, strict=True)
-        chart.plot(xs, ys, MarkStyle(colour, line, width=1.6), label)
+        chart.plot(xs, ys, MarkStyle(color, line, width=1.6), label)
     chart.x.log, chart.x.label, chart.y.label, chart.y.low = True, "δ", "ε", 0.0
     chart.x.ticks = [(10.0**-k, f"1e-{k}") for k in (30, 25, 20, 15, 10, 5)]
     chart.finish("ε at each δ, for one record of each kind")
@@ -283,10 +283,10 @@ def _bias(rows: list[ErrorRow], queries: Mapping[str, str], title: str, name: st
     chart = Chart(4.6, 2.9)
     occurring = [c for c in CLASSES if any(r.bin == c and r.query in queries for r in rows)]
     chart.rule(0)
-    for query, (colour, marker, line) in zip(queries, SERIES, strict=False):
+    for query, (color, marker, line) in zip(queries, SERIES, strict=False):
         here = [r for r in rows if r.query == query and r.bin in occurring]
         here.sort(key=lambda r: occurring.index(r.bin))
-        x, look = [occurring.index(r.bin) for r in here], MarkStyle(colour, line, marker, size=5)
+        x, look = [occurring.index(r.bin) for r in here], MarkStyle(color, line, marker, size=5)
         chart.plot(x, [r.bias for r in here], look, queries[query])
         known = [
             (occurring.index(r.bin), r.bias, r.bias_low, r.bias_high)
@@ -295,7 +295,7 @@ def _bias(rows: list[ErrorRow], queries: Mapping[str, str], title: str, name: st
         ]
         if known:
             at, middle, low, high = zip(*known, strict=True)
-            chart.errors(at, middle, low, high, MarkStyle(colour, width=1), cap=0)
+            chart.errors(at, middle, low, high, MarkStyle(color, width=1), cap=0)
     shown = [
         v
         for r in rows

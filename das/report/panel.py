@@ -190,7 +190,7 @@ def short(text: str) -> str:
 class MarkStyle:
     """How a series is drawn: its color and the style of its marks, a line and a mark or neither."""
 
-    colour: str
+    color: str
     line: str = ""
     mark: str = ""
     face: str | None = None
@@ -205,7 +205,7 @@ def text(
     y: float,
     size: float,
     anchor: str = "start",
-    colour: str = INK,
+    color: str = INK,
     *,
     bold: bool = False,
     turn: bool = False,
@@ -214,7 +214,7 @@ def text(
     style = f"font-size: {size:g}px; text-anchor: {anchor}" + "; font-weight: bold" * bold
     turned = f' transform="rotate(-90 {pt(x)} {pt(y)})"' if turn else ""
     where = f'x="{pt(x)}" y="{pt(y)}"{turned}'
-    return f'<text style="{style}; fill: {colour}" {where}>{escape(words)}</text>'
+    return f'<text style="{style}; fill: {color}" {where}>{escape(words)}</text>'
 
 
 def element(name: str, description: str, width: float, height: float, inside: str) -> str:
@@ -253,14 +253,14 @@ def pt(value: float) -> str:
     return "0" if shown == "-0" else shown
 
 
-def stroked(path: str, colour: str, width: float, dash: str = "-") -> str:
+def stroked(path: str, color: str, width: float, dash: str = "-") -> str:
     dashes = f' stroke-dasharray="{_DASHES[dash]}"' if _DASHES[dash] else ""
-    return f'<path fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes} d="{path}"/>'
+    return f'<path fill="none" stroke="{color}" stroke-width="{width:g}"{dashes} d="{path}"/>'
 
 
 def marked(path: str, look: MarkStyle) -> str:
-    face = look.colour if look.face is None else look.face
-    edge = f'stroke="{look.colour}" stroke-width="{look.edge:g}"'
+    face = look.color if look.face is None else look.face
+    edge = f'stroke="{look.color}" stroke-width="{look.edge:g}"'
     return f'<path fill="{face}" {edge} d="{path}"/>'
 
 
@@ -302,12 +302,12 @@ _CORNERS: dict[str, list[tuple[float, float]]] = {
 def key(x: float, y: float, look: MarkStyle, *, box: bool) -> str:
     """What stands before a label of the legend."""
     if box:
-        face = look.colour if look.face is None else look.face
-        edge = f'stroke="{look.colour}" stroke-width="{look.width:g}"'
+        face = look.color if look.face is None else look.face
+        edge = f'stroke="{look.color}" stroke-width="{look.width:g}"'
         return f'<rect x="{pt(x)}" y="{pt(y - 3)}" width="16" height="6" fill="{face}" {edge}/>'
     out = ""
     if look.line:
-        out += stroked(f"M{pt(x)} {pt(y)}h16", look.colour, look.width, look.line)
+        out += stroked(f"M{pt(x)} {pt(y)}h16", look.color, look.width, look.line)
     if look.mark:
         out += marked(mark(look.mark, x + 8, y, look.size), look)
     return out
@@ -353,7 +353,7 @@ class Words:
     rise: float = 0.35
     size: float = 8.0
     bold: bool = False
-    colour: str = INK
+    color: str = INK
     of_x: bool = False
     of_y: bool = False
 
@@ -370,7 +370,7 @@ class Words:
 
     def drawn(self, panel: Panel) -> str:
         x, y = self.place(panel)
-        return text(self.text, x, y, self.size, self.anchor, self.colour, bold=self.bold)
+        return text(self.text, x, y, self.size, self.anchor, self.color, bold=self.bold)
 
 
 def path_of(panel: Panel, xs: Sequence[float], ys: Sequence[float]) -> str:
@@ -380,7 +380,7 @@ def path_of(panel: Panel, xs: Sequence[float], ys: Sequence[float]) -> str:
 def series(panel: Panel, xs: Sequence[float], ys: Sequence[float], look: MarkStyle) -> str:
     out = ""
     if look.line and len(xs) > 1:
-        out += stroked(path_of(panel, xs, ys), look.colour, look.width, look.line)
+        out += stroked(path_of(panel, xs, ys), look.color, look.width, look.line)
     if look.mark and len(xs):
         at = ((panel.x(x), panel.y(y)) for x, y in zip(xs, ys, strict=True))
         out += marked("".join(mark(look.mark, x, y, look.size) for x, y in at), look)
@@ -398,6 +398,6 @@ def boxes(
     for x0, x1, y0, y1 in rows:
         a, b, c, d = panel.x(x0), panel.x(x1), panel.y(y0), panel.y(y1)
         parts.append(f"M{pt(a)} {pt(c)}H{pt(b)}V{pt(d)}H{pt(a)}z")
-    face = HATCHED if hatched else f'fill="{look.colour if look.face is None else look.face}"'
-    edge = f'stroke="{look.colour}" stroke-width="{look.width:g}"'
+    face = HATCHED if hatched else f'fill="{look.color if look.face is None else look.face}"'
+    edge = f'stroke="{look.color}" stroke-width="{look.width:g}"'
     return f'<path {face} {edge} d="{"".join(parts)}"/>' if parts else ""

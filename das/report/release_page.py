@@ -40,9 +40,9 @@ def achieved_precision(measurements: Sequence[ListedMeasurement]) -> str:
     levels = list(dict.fromkeys(d.level for d in measurements))
     chart = Chart(1.9 + 1.02 * len(levels), 0.95 + 0.37 * len(queries))
     for y in range(1, len(queries)):
-        chart.rule(y - 0.5, colour=RULE, width=0.5, z=0)
+        chart.rule(y - 0.5, color=RULE, width=0.5, z=0)
     for x, level in enumerate(levels):
-        chart.rule(x, upright=True, colour=RULE, z=0)
+        chart.rule(x, upright=True, color=RULE, z=0)
         chart.say(Words(level_words(level), x, 1, 1, -4, rise=0, size=9, bold=True, of_y=True))
     longest = max(d.share for d in measurements)
     for d in measurements:
@@ -68,7 +68,7 @@ def _cell(chart: Chart, d: ListedMeasurement, x: int, y: int, length: float) -> 
     if d.share >= _SAID:
         chart.say(Words(f"{100 * d.share:.0f}%", end, y - 0.2, 3, size=7.5))
     says = "adds nothing" if d.nothing else "–" if d.deviation is None else _figure(d.deviation)
-    chart.say(Words(says, x, y + 0.21, 2, size=8.5, colour=NOISY if d.nothing else INK))
+    chart.say(Words(says, x, y + 0.21, 2, size=8.5, color=NOISY if d.nothing else INK))
 
 
 def _figure(deviation: float) -> str:
@@ -113,9 +113,9 @@ def scales(measurements: Sequence[ListedMeasurement]) -> str:
     chart.x.log = True
     for i, level in enumerate(levels):
         here = [d for d in measurements if d.level == level]
-        colour, beside = SERIES[i % len(SERIES)][0], 0.12 * (i - (len(levels) - 1) / 2)
+        color, beside = SERIES[i % len(SERIES)][0], 0.12 * (i - (len(levels) - 1) / 2)
         look = MarkStyle(
-            colour, mark=_MARKS[i % len(_MARKS)], face="#fff" if i % 2 else colour, size=5
+            color, mark=_MARKS[i % len(_MARKS)], face="#fff" if i % 2 else color, size=5
         )
         chart.plot(
             [max(d.margin, 0.5) for d in here],

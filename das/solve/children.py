@@ -14,7 +14,7 @@ step in
 .. math:: x_c = A r_c + A\nu,\quad \sum_c x_c = p \;\Rightarrow\; A\nu = \tfrac1C\bigl(p - \sum_c A r_c\bigr),
 
 which needs no further solve. (Of several kinds of children each has an A of its own, and
-:math:`\nu` is found from the sum of all children's.) Cost: one factorisation of ``cells^3 / 3`` and
+:math:`\nu` is found from the sum of all children's.) Cost: one factorization of ``cells^3 / 3`` and
 ``2 C cells^2`` for each iteration; where G is a sum of partitions (:mod:`das.solve.partitions`),
 with the number of their answers for that of the cells. Each copy has its own :math:`\rho`, which
 follows the ratio of its residuals. Where totals of several children together are known (the parts

@@ -292,14 +292,14 @@ def solved(p: ChildrenQP, tol: float, limit: int) -> Solution:
 
 class _Newton:
     """The state: multipliers ``y``, potentials ``s`` (-inf where x is 0), the smoothness
-    (``answer``), and the values near which sums between bounds are held (``centre``)."""
+    (``answer``), and the values near which sums between bounds are held (``center``)."""
 
     def __init__(self, p: DualProblem) -> None:
         self.p, self.gap = p, Gap(p)
         start = started(p)
         most = np.maximum(1.0, 1 / np.sqrt(p.curvature))
         self.answer = PositivePart(p.curvature, p.curvature * np.clip(start, 1.0, most), _WIDEST)
-        self.centre = np.clip(p.rows.sums(start)[p.box], p.low, p.high)
+        self.center = np.clip(p.rows.sums(start)[p.box], p.low, p.high)
         self.tau = _TAU
         self.y = np.zeros(p.rows.size)
         measured = p.rows.of_rows(self.y)[: p.measured]
@@ -333,7 +333,7 @@ class _Newton:
     def _advance(self, x: Array, limit: int) -> int:
         """One step; how many of conjugate gradients it took."""
         p = self.p
-        wanted, bend = p.sums_wanted(self.y, self.centre, self.answer.smoothing)
+        wanted, bend = p.sums_wanted(self.y, self.center, self.answer.smoothing)
         sums = p.rows.sums(x)
         gradient = np.where(p.free, sums - wanted, 0.0)
         if np.abs(gradient).max(initial=0.0) <= _ROUNDING * (1 + np.abs(sums).max(initial=0.0)):
@@ -366,7 +366,7 @@ class _Newton:
 
     def _derivative(self, length: float, z: Array, direction: Array) -> float:
         s = self.s + length * direction
-        wanted, _ = self.p.sums_wanted(self.y + length * z, self.centre, self.answer.smoothing)
+        wanted, _ = self.p.sums_wanted(self.y + length * z, self.center, self.answer.smoothing)
         return float(np.vdot(self.answer.at(s), direction) - wanted @ z)
 
     def _follow(self, length: float) -> None:
@@ -380,7 +380,7 @@ class _Newton:
         if length < _GOOD or not steady:
             return
         smoothing = self.answer.smoothing * _SHRINK
-        self.centre = self.p.centred(self.y, self.centre)
+        self.center = self.p.centered(self.y, self.center)
         self.answer = PositivePart(
             self.answer.curvature, self.answer.width, smoothing if smoothing > _SHARP else 0.0
         )

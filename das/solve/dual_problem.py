@@ -146,13 +146,13 @@ class DualProblem:
         self.near = np.concatenate([np.arange(self.core), self.measured + np.sort(some)])
         self.near_of_cell = self.rows.rows[self.near].T.tocsr()
 
-    def sums_wanted(self, y: Array, centre: Array, smoothing: float) -> tuple[Array, Array]:
+    def sums_wanted(self, y: Array, center: Array, smoothing: float) -> tuple[Array, Array]:
         r"""What each sum should be at the multipliers ``y``, and the negative slopes of that: exact
-        sums their own; one between bounds ``centre - y/stiff``, clipped to them, with the corners
+        sums their own; one between bounds ``center - y/stiff``, clipped to them, with the corners
         rounded over some persons."""
         wanted, slope = self.held.copy(), self.inverse.copy()
         if len(self.box):
-            at = centre - y[self.box] / self.stiff
+            at = center - y[self.box] / self.stiff
             if smoothing:
                 from scipy.special import expit  # slow to load
 
@@ -166,9 +166,9 @@ class DualProblem:
                 slope[self.box] = ((at > self.low) & (at < self.high)) / self.stiff
         return wanted - self.inverse * y, slope
 
-    def centred(self, y: Array, centre: Array) -> Array:
+    def centered(self, y: Array, center: Array) -> Array:
         """Where the sums between bounds are held near next."""
-        return np.clip(centre - y[self.box] / self.stiff, self.low, self.high)
+        return np.clip(center - y[self.box] / self.stiff, self.low, self.high)
 
     def bounds(self) -> tuple[Array, Array]:
         """The bounds as they are given, ``(groups, children)``."""

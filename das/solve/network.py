@@ -2,7 +2,7 @@ r"""Controlled rounding of siblings as a minimum-cost flow.
 
 Given fractional :math:`x` (children x cells) with :math:`\sum_c x_c = p` integer, find integers
 :math:`n_{ck} \in \{\lfloor x_{ck} \rfloor, \lceil x_{ck} \rceil\}`, :math:`\sum_c n_c = p`, that
-minimise
+minimize
 
 .. math:: \sum_{c,k} |n_{ck} - x_{ck}| + \sum_j w_j \sum_{c,g} \Bigl|\sum_{k \in g} (n_{ck} - x_{ck})\Bigr|
 

@@ -16,7 +16,7 @@ from das.spec.keys import CountsKeys
 from das.spec.parts import TreeKeys
 
 _FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
-#: The last levels of an optimised spine, whose rule makes the one of the other.
+#: The last levels of an optimized spine, whose rule makes the one of the other.
 LOWEST = ("Block_Group", "Block")
 _TABLE = re.compile(r"[A-Za-z]\w{0,60}", re.ASCII)
 
@@ -115,7 +115,7 @@ def _check_levels(spec: CountsKeys) -> None:
 
 
 def check_spine(g: TreeKeys) -> None:
-    """Keys of an optimised spine are for one, and its levels are those that it has a rule for.
+    """Keys of an optimized spine are for one, and its levels are those that it has a rule for.
     Raises :class:`SpecError`."""
     if g.spine == "tabulation":
         for key in ("targets", "fanout", "geocodes", "digits"):

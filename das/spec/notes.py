@@ -109,7 +109,7 @@ def counts_in_words(universe: Universe, level: str, query: str) -> str:
 
 
 def redundant_by_spec(spec: RunSpec) -> RedundantMeasurements:
-    """By the configuration alone: of an optimised spine, of all trees that there can be."""
+    """By the configuration alone: of an optimized spine, of all trees that there can be."""
     levels, split = spec.geography.levels, spec.terms.split
     return [(u, i) for u in spec.universes for i in redundant(u, levels, split.get(u.name, ()))]
 
@@ -151,7 +151,7 @@ def budget_toml(spec: RunSpec, universe: str, plan: Plan, made_from: Sequence[st
         "budget": (
             {
                 plan.mechanism.currency: str(plan.cost),
-                "neighbours": b.neighbours,
+                "neighbors": b.neighbors,
                 "delta": str(b.delta),
                 "mechanism": b.mechanism,
             }

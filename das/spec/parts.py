@@ -209,7 +209,7 @@ class TreeKeys(Part):
 
     @property
     def runs(self) -> int | None:
-        """The fan-out of the block groups of an optimised spine; ``None`` where they are not cut
+        """The fan-out of the block groups of an optimized spine; ``None`` where they are not cut
         into runs."""
         if self.fanout is None:
             return None if self.targets else FANOUT
@@ -248,7 +248,7 @@ class BudgetPart(Part):
     calibration: Literal["exact", "zcdp-tight"] | None = None
     """Find ``rho`` from ``epsilon`` and ``delta``, by exact composition or by the tight
     conversion of zCDP. A resolved specification has all three; its ``rho`` must meet the target."""
-    neighbours: Literal["bounded", "unbounded"]
+    neighbors: Literal["bounded", "unbounded"]
     """The neighbor relation: `"bounded"` (one record replaced) or `"unbounded"` (one record
     added or removed)."""
     delta: DeltaNumber = DEFAULT_DELTA

@@ -93,7 +93,7 @@ class RunSpec(CountsKeys):
         exact = {u.name: u.exact.counts for u in self.universes}
         return Terms(
             MECHANISMS[b.mechanism],
-            Neighbours(b.neighbours),
+            Neighbours(b.neighbors),
             b.delta,
             self.geography.levels,
             schemas,

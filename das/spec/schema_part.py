@@ -73,7 +73,7 @@ class SchemaPart(Part):
 
     def build(self) -> Schema:
         """The schema: a published one by name, or the one written out here, with its labels."""
-        schema = self._unlabelled()
+        schema = self._unlabeled()
         known = [a.name for a in schema.attributes] + [g.name for g in schema.recodes]
         if unknown := set(self.labels).difference(known):
             raise SpecError(
@@ -83,20 +83,20 @@ class SchemaPart(Part):
             )
         return replace(
             schema,
-            attributes=tuple(map(self._labelled, schema.attributes)),
-            recodes=tuple(map(self._labelled, schema.recodes)),
+            attributes=tuple(map(self._labeled, schema.attributes)),
+            recodes=tuple(map(self._labeled, schema.recodes)),
             words=schema.words if self.words is None else HeadingWords(**self.words.model_dump()),
         )
 
-    def _labelled(self, named: Named) -> Named:
+    def _labeled(self, named: Named) -> Named:
         said = self.labels.get(named.name)
         return (
             named
             if said is None
-            else named.labelled(said.title, said.levels, f"schema.labels.{named.name}")
+            else named.labeled(said.title, said.levels, f"schema.labels.{named.name}")
         )
 
-    def _unlabelled(self) -> Schema:
+    def _unlabeled(self) -> Schema:
         if self.attributes is None:
             if self.name not in SCHEMAS:
                 raise SpecError(

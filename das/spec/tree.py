@@ -18,6 +18,8 @@ from das.model.universe import KINDS, Universe
 #: Tables of universes, and with them the universes, by the names that earlier configurations give
 #: them.
 RENAMED = {kind.formerly: kind.name for kind in KINDS.values() if kind.formerly}
+#: The neighbor relation, as it is written, and as it is read without a word.
+NEIGHBORS, NEIGHBOURS = "neighbors", "neighbours"
 
 
 def tree_of(text: str, where: str) -> dict[str, Any]:
@@ -30,7 +32,17 @@ def tree_of(text: str, where: str) -> dict[str, Any]:
 
 
 def renamed(tree: dict[str, Any], where: str) -> Iterator[str]:
-    """Give what bears an earlier name its own, in ``tree``; a sentence for each."""
+    """Give what bears an earlier name its own, in ``tree``; a sentence for each, except where only
+    the spelling is British."""
+    budget = tree.get("budget")
+    if isinstance(budget, dict) and NEIGHBOURS in budget:
+        if NEIGHBORS in budget:
+            raise SpecError(
+                f"budget.{NEIGHBOURS} and budget.{NEIGHBORS} are one key",
+                where=where,
+                remedy=f"keep {NEIGHBORS}",
+            )
+        budget[NEIGHBORS] = budget.pop(NEIGHBOURS)
     for old, new in RENAMED.items():
         if old in tree:
             if new in tree:
@@ -56,6 +68,8 @@ def override(tree: dict[str, Any], item: str) -> None:
         )
     first, *rest = key.strip().split(".")
     parts = [RENAMED.get(first, first), *rest]
+    if parts == ["budget", NEIGHBOURS]:
+        parts[1] = NEIGHBORS
     node = tree
     for p in parts[:-1]:
         node = node.setdefault(p, {})

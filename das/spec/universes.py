@@ -197,7 +197,7 @@ def _relative(
 def plan_of(
     spec: CountsKeys, schema: Schema, total: Fraction, part: BudgetPart | RelativeBudget, where: str
 ) -> Plan:
-    """The plan of a budget part for a total; on an optimised spine with every class of units that
+    """The plan of a budget part for a total; on an optimized spine with every class of units that
     there can be, as long as there is no tree. Raises :class:`SpecError`."""
     levels = spec.geography.levels
     extra = [lv for lv in part.levels if lv not in levels]
@@ -225,7 +225,7 @@ def plan_of(
         allocation = Allocation(ordered, part.queries)
     except SpecError as error:
         raise SpecError(error.what, where=str(error.where).replace("budget", where, 1)) from None
-    mechanism, neighbours = MECHANISMS[spec.budget.mechanism], Neighbours(spec.budget.neighbours)
+    mechanism, neighbours = MECHANISMS[spec.budget.mechanism], Neighbours(spec.budget.neighbors)
     if spec.geography.spine == "tabulation":
         return Plan.from_allocation(total, mechanism, neighbours, allocation)
     paths = tabulation.conceivable(levels)

@@ -23,7 +23,7 @@ a threshold at n/2 queries, of width :math:`\sqrt n / 2`. See :func:`determined`
 
 With noise of variance :math:`\sigma^2`, as :math:`n \to \infty` with :math:`\delta = m/n`, the
 fraction right tends to
-:math:`\Phi(1/\tau)`, where :math:`\tau` minimises
+:math:`\Phi(1/\tau)`, where :math:`\tau` minimizes
 
 .. math:: \frac\tau2\Bigl(\delta - \tfrac12\Bigr) + \frac{16\sigma^2/n}{2\tau}
    + \frac\tau2 \int_{2/\tau}^\infty (h - 2/\tau)^2 \varphi(h)\,dh
@@ -171,8 +171,8 @@ def predicted(bits: int, queries: int, deviation: float) -> float:
         tail = (1 + edge**2) * float(ndtr(-edge)) - edge * exp(-(edge**2) / 2) / sqrt(2 * pi)
         return tau / 2 * (ratio - 0.5) + power / (2 * tau) + tau / 2 * tail
 
-    centre = 0.5 * log(power / max(ratio, 1e-3))
+    center = 0.5 * log(power / max(ratio, 1e-3))
     best = minimize_scalar(
-        cost, bounds=(centre - 5, centre + 10), method="bounded", options={"xatol": 1e-10}
+        cost, bounds=(center - 5, center + 10), method="bounded", options={"xatol": 1e-10}
     )
     return float(ndtr(exp(-best.x)))

@@ -5,12 +5,12 @@ r"""Least squares in the unit box, many right-hand sides with one matrix.
 
 *Method.* Alternating directions with a copy :math:`z = x` that stays in the box (Boyd et al. 2011).
 The step in :math:`x` is one product with :math:`(G + \rho I)^{-1}`, the same for all right-hand
-sides and all iterations: one factorisation, then :math:`2 n^2` operations an iteration and problem.
+sides and all iterations: one factorization, then :math:`2 n^2` operations an iteration and problem.
 :math:`\rho` is half the curvature that independent random queries have in every direction but that
 of the sum.
 
-*Where Q leaves directions free* (fewer queries than bits), the iteration starts at the centre of
-the box and moves only as far as the answers ask: the answer is a minimiser near the centre, as an
+*Where Q leaves directions free* (fewer queries than bits), the iteration starts at the center of
+the box and moves only as far as the answers ask: the answer is a minimizer near the center, as an
 interior-point method's is.
 
 *Certificate.* With :math:`g = Gx - b`, convexity bounds the distance to the optimum by
@@ -54,7 +54,7 @@ def _gaps(g: Array, x: Array) -> Array:
 
 
 def solve(gram: Array, rhs: Array, *, tol: float = 1e-4, max_iterations: int = 5000) -> BoxSolution:
-    """Minimise for each row of ``rhs`` ``(problems, n)`` with the one ``gram`` ``(n, n)``.
+    """Minimize for each row of ``rhs`` ``(problems, n)`` with the one ``gram`` ``(n, n)``.
 
     Ends when every gap is at most ``tol`` times n (so that a bit contributes ``tol`` squared
     answers) or, where noise pulls harder than that, a hundredth of ``tol`` times the sum of the

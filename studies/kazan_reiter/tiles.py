@@ -1,4 +1,4 @@
-"""Maps of decisions as tiles, for print; the numbers stand on them, so that colour is not
+"""Maps of decisions as tiles, for print; the numbers stand on them, so that color is not
 needed.
 """
 
@@ -54,12 +54,12 @@ def draw(figure: Mosaic, kind: str) -> bytes:
 
 
 def _tiles(ax: Axes, panel: Tiles) -> None:
-    colours = mpl.colormaps["cividis"](np.linspace(0.05, 1, len(panel.words)))
+    colors = mpl.colormaps["cividis"](np.linspace(0.05, 1, len(panel.words)))
     edges = [np.append(np.array(v) - 0.5, v[-1] + 0.5) for v in (panel.x, panel.y)]
     ax.pcolormesh(
         *edges,
         panel.classes,
-        cmap=ListedColormap(colours),
+        cmap=ListedColormap(colors),
         vmin=-0.5,
         vmax=len(panel.words) - 0.5,
         edgecolors="white",
@@ -69,7 +69,7 @@ def _tiles(ax: Axes, panel: Tiles) -> None:
         starts = j == 0 or panel.classes[i, j] != panel.classes[i, j - 1]
         run = np.flatnonzero(panel.classes[i, j:] != panel.classes[i, j])
         length = int(run[0]) if len(run) else panel.classes.shape[1] - j
-        if starts and length >= 4:  # the number itself, so that colour is not needed
+        if starts and length >= 4:  # the number itself, so that color is not needed
             k = panel.classes[i, j]
             ax.text(
                 panel.x[j] + (length - 1) / 2,
@@ -88,8 +88,8 @@ def _tiles(ax: Axes, panel: Tiles) -> None:
 
 
 def _tile_legend(fig: Figure, panel: Tiles) -> None:
-    colours = mpl.colormaps["cividis"](np.linspace(0.05, 1, len(panel.words)))
-    handles = [Patch(color=c, label=w) for c, w in zip(colours, panel.words, strict=True)]
+    colors = mpl.colormaps["cividis"](np.linspace(0.05, 1, len(panel.words)))
+    handles = [Patch(color=c, label=w) for c, w in zip(colors, panel.words, strict=True)]
     fig.legend(
         handles=handles,
         loc="outside lower left",

@@ -49,14 +49,14 @@ PLANS = (
     Step(
         "policy",
         "strategy.md",
-        "das plan pl94-2010 --optimise policy --spare --data downloads/ri2010.pl.zip"
+        "das plan pl94-2010 --optimize policy --spare --data downloads/ri2010.pl.zip"
         " --set geography.spine=tabulation",
         files={"downloads/ri2010.pl.zip": RI},
     ),
     Step(
         "fair",
         "strategy-results.md",
-        "das plan pl94-2010 --optimise fair --units 1,52,3221,73057,217740,6500000 --toml",
+        "das plan pl94-2010 --optimize fair --units 1,52,3221,73057,217740,6500000 --toml",
     ),
     Step(
         "recipes",

@@ -67,8 +67,8 @@ def test_work_is_bounded_and_so_is_the_width(work: Counter[str], k: int, n: int)
 class Silent:
     """A sum of all draws that says nothing, so that the bound is by itself."""
 
-    def __init__(self, c: float, centre: Fraction) -> None:
-        self.centre, self.c, self.width = centre, c, 1.0
+    def __init__(self, c: float, center: Fraction) -> None:
+        self.center, self.c, self.width = center, c, 1.0
 
     def log_delta(self, eps: Fraction) -> LogDelta:
         return LogDelta(-1e9, -1.0, 0.0)

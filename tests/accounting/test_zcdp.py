@@ -1,4 +1,4 @@
-"""Conversions of zCDP against an independent optimisation, and the figures that the Bureau
+"""Conversions of zCDP against an independent optimization, and the figures that the Bureau
 published.
 """
 
@@ -23,7 +23,7 @@ PERSONS, UNITS = Fraction(293764, 114921), Fraction(11417641, 152349649)
 DELTA = Fraction(1, 10**10)
 
 
-def by_optimisation(rho: Fraction, delta: Fraction) -> mpf:
+def by_optimization(rho: Fraction, delta: Fraction) -> mpf:
     """inf over alpha of Canonne, Kamath and Steinke's corollary 13: scan a grid, then solve for a
     zero slope.
     """
@@ -51,7 +51,7 @@ def by_optimisation(rho: Fraction, delta: Fraction) -> mpf:
 )
 def test_tight_is_the_infimum(rho: str, delta: str) -> None:
     with mpmath.workdps(50):
-        truth = by_optimisation(Fraction(rho), Fraction(delta))
+        truth = by_optimization(Fraction(rho), Fraction(delta))
         ours = tight(Fraction(rho), Fraction(delta))
         assert ours == pytest.approx(max(0.0, float(truth)), rel=1e-9, abs=1e-12)
 

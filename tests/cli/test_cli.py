@@ -459,8 +459,8 @@ def edit(root: Path, tmp_path: Path, *changes: tuple[str, str]) -> Path:
 
 CONFIGURATIONS = {
     "wrong key": (
-        [("neighbours =", "neighbors =")],
-        ["budget.neighbors", "unknown key", "'neighbours'"],
+        [("neighbors =", "neighbers =")],
+        ["budget.neighbers", "unknown key", "'neighbors'"],
     ),
     "wrong table": (
         [("[constraints]", "[constraint]")],
@@ -490,7 +490,7 @@ CONFIGURATIONS = {
     ),
     "negative budget": ([('rho = "293764/114921"', 'rho = "-1"')], ["-1", "rho"]),
     "no budget": ([('rho = "293764/114921"\n', "")], ["rho", "discrete-gaussian"]),
-    "no neighbours": ([('neighbours = "bounded"\n', "")], ["budget.neighbours", "missing"]),
+    "no neighbours": ([('neighbors = "bounded"\n', "")], ["budget.neighbors", "missing"]),
     "not TOML": ([("[run]", "[run")], ["TOML", "edited.toml", "line 7"]),
     "constraint at no level": (
         [('total = "State"', 'total = "Staat"')],
@@ -524,13 +524,13 @@ def test_a_wrong_configuration_is_refused_with_its_key(
 
 def test_all_faults_are_told_at_once(das: Das, root: Path, tmp_path: Path) -> None:
     path = edit(
-        root, tmp_path, ("neighbours =", "neighbors ="), ('State = "1440/4099"', "State = 0.35")
+        root, tmp_path, ("neighbors =", "neighbers ="), ('State = "1440/4099"', "State = 0.35")
     )
     refused(
         das("check", path),
-        "budget.neighbors",
+        "budget.neighbers",
         "budget.levels.State",
-        "budget.neighbours: missing",
+        "budget.neighbors: missing",
         "3 fault",
     )
 
@@ -558,7 +558,7 @@ def test_a_configuration_that_is_not_there_or_not_text(das: Das, tmp_path: Path)
         ("budget.rho=one", "'one'"),
         ("=1", "KEY=VALUE"),
         ("run.seed=-1", "run.seed"),
-        ("geography.spine=optimised", "geography.spine"),
+        ("geography.spine=optimist", "geography.spine"),
         ("estimation.method=guess", "estimation.method"),
     ],
 )
@@ -1086,7 +1086,7 @@ data.columns.geography = { Village = "village" }
 geography.levels = ["All", "Village"]
 schema.name = "own"
 budget.rho = "1"
-budget.neighbours = "bounded"
+budget.neighbors = "bounded"
 budget.levels = { All = "1/2", Village = "1/2" }
 budget.queries = { All = { detailed = "1" }, Village = { detailed = "1" } }
 
@@ -1118,3 +1118,23 @@ def test_errors_of_a_finished_run_print_to_no_pipe(das: Das, copied: Path, comma
     assert "reveal the true counts" not in kept.out
     assert "reveal the true counts" in shown.out
     assert "written: " in kept.out
+
+
+@pytest.mark.parametrize(
+    ("command", "old", "new", "more"),
+    [
+        ("plan", "--optimise", "--optimize", ("--units", "1,52,3221", "--toml")),
+        ("risk marginal", "--neighbours", "--neighbors", ("--rho", "1")),
+    ],
+)
+def test_british_spellings_of_options_are_read_and_not_shown(
+    das: Das, root: Path, command: str, old: str, new: str, more: tuple[str, ...]
+) -> None:
+    first, *rest = command.split()
+    given = (root / "configs/pl94-2010.toml", "missing.toml") if first == "plan" else ("bounded",)
+    *config, value = given
+    said = [das(first, *rest, *config, option, value, *more) for option in (old, new)]
+    assert said[0] == said[1]
+    assert "No such option" not in said[0][2]
+    shown = das(first, *rest, "--help")[1]
+    assert (new in shown, old in shown) == (True, False)

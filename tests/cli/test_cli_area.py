@@ -52,7 +52,7 @@ def by_level(opened: OpenedRelease, tree: MeasuredSpine, level: str) -> list[tup
 def test_an_area_that_is_a_unit_has_the_full_information_estimate_of_it(
     das: Das, worlds: Worlds, tmp_path: Path, spine: str, level: str
 ) -> None:
-    """Of the tree that was measured: on the optimised spine its own tracts, and both parts of a
+    """Of the tree that was measured: on the optimized spine its own tracts, and both parts of a
     state.
     """
     run = worlds.run("run.seed=1", f"geography.spine={spine}", data="three thousand")

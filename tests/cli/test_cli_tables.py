@@ -41,7 +41,7 @@ data.reader = "pl94-2010"
 schema.name = "pl94"
 geography.levels = ["State", "County"]
 budget.rho = "1"
-budget.neighbours = "bounded"
+budget.neighbors = "bounded"
 budget.levels = { State = "1/2", County = "1/2" }
 budget.queries = { State = { total = "1" }, County = { total = "1" } }
 housing.budget.relative = "1"

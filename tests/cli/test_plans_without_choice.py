@@ -45,7 +45,7 @@ def test_it_says_what_every_query_gets(config: Path, commands: Commands) -> None
             assert line["share"] == pytest.approx(float(d.cost / u.plan.cost))
     code, out, err = commands.named("plan")(config)
     assert code == 0, err
-    assert ("no optimiser: " in out) == ("optimise" in publication(given.publication()).cannot)
+    assert ("no optimizer: " in out) == ("optimize" in publication(given.publication()).cannot)
     assert "epsilon = " in out
 
 

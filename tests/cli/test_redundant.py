@@ -17,7 +17,7 @@ from tests.worlds import ROOT, Worlds
 PLAIN = ("--set", "geography.spine=tabulation")
 TAKES = "persons: total at State takes 32.35 % of rho and adds nothing"
 KNOWN = ": total is published exactly at State"
-SPARE = ". `das plan configs/pl94-2010.toml --optimise TARGETS.toml --spare` spends it anew"
+SPARE = ". `das plan configs/pl94-2010.toml --optimize TARGETS.toml --spare` spends it anew"
 
 
 @pytest.fixture
@@ -108,14 +108,14 @@ def test_as_json_it_is_exact(check: Das) -> None:
     }
 
 
-def test_on_an_optimised_spine_it_is_told_where_without_a_tree_and_where_with_one(
+def test_on_an_optimized_spine_it_is_told_where_without_a_tree_and_where_with_one(
     check: Das,
 ) -> None:
     (line,) = about(check("configs/pl94-2010.toml"), "adds nothing")
     assert line.startswith(
         f"{TAKES} in a State that is one unit of the tree{KNOWN}. A State with American Indian"
     )
-    assert "--optimise" not in line
+    assert "--optimize" not in line
     classes = json.loads(check("configs/pl94-2010.toml", "--json")[1])["redundant"]
     assert {c.get("class") for c in classes} == {
         None,
@@ -142,4 +142,4 @@ def test_the_trees_of_a_run_tell_what_its_draws_buy(worlds: Worlds) -> None:
         redundant_by_trees(opened.run, opened.trees, opened.spine), Path("mine.toml")
     )
     assert line.startswith(TAKES + KNOWN)
-    assert "`das plan mine.toml --optimise" in line
+    assert "`das plan mine.toml --optimize" in line

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli import test_cli, test_cli_account, test_cli_detailed, test_optimise
+from tests.cli import test_cli, test_cli_account, test_cli_detailed, test_optimize
 
 #: Exit code, standard output, standard error.
 Ended = tuple[int, str, str]
@@ -38,7 +38,7 @@ def helpers(folder: Path) -> Iterator[tuple[Callable[[Ended], object], list[Ende
     """Each, and what it notices beside the others."""
     yield lambda e: test_cli.refused(test_cli.SubtreeMoments(*e), "not there"), [TWICE]
     yield lambda e: test_cli_account.refused(test_cli_account.SubtreeMoments(*e), "not there"), []
-    yield lambda e: test_optimise.refused(e, "not there"), [PRINTED, TWICE]
+    yield lambda e: test_optimize.refused(e, "not there"), [PRINTED, TWICE]
     yield lambda e: of_detailed(e, folder), [PRINTED, TWICE]
 
 

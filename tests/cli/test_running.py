@@ -26,7 +26,7 @@ SENTENCE = "One person added or removed costs rho = 1 (epsilon 9.61)."
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_a_cost_is_labelled_where_the_run_was_seeded(
+def test_a_cost_is_labeled_where_the_run_was_seeded(
     private: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = Outcome(RunDirectory(tmp_path), 1.0, cost=(SENTENCE,))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from das.design.optimise import optimise
+from das.design.optimize import optimize
 from das.design.problem import MET, CertifiedAllocation
 from tests.design.random_problems import Case, make, solved
 
@@ -46,7 +46,7 @@ def test_the_search_reaches_its_gap_and_a_general_solver_finds_nothing_better(
         else range(10 * block, 10 * block + 10)
     ):
         case = make(seed, kind)
-        found = optimise(case.problem, GAP, 400)
+        found = optimize(case.problem, GAP, 400)
         assert found.gap <= GAP, (kind, seed, found.gap, found.steps)
         check(case, found, solved(case))
 
@@ -59,7 +59,7 @@ def test_where_only_children_share_queries_the_gap_is_said_and_the_solver_finds_
     wide = 0
     for seed in range(10 * block, 10 * block + 10):
         case = make(seed, "children")
-        found = optimise(case.problem, GAP, 400)
+        found = optimize(case.problem, GAP, 400)
         check(case, found, solved(case))
         wide += found.gap > GAP
     assert wide  # or the docs are wrong

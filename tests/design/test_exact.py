@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das.design.optimise import DENOMINATOR, DIGITS, FLOOR, rounded_up, shares
+from das.design.optimize import DENOMINATOR, DIGITS, FLOOR, rounded_up, shares
 
 values = st.lists(
     st.one_of(st.floats(1e-12, 1e-3), st.floats(1e-3, 1e6), st.just(0.0)), min_size=1, max_size=40

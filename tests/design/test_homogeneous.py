@@ -14,7 +14,7 @@ from scipy.linalg import null_space
 import das
 from das.design.homogeneous import Homogeneous
 from das.design.model import Choices, Estimand
-from das.design.optimise import CertifiedAllocation, optimise
+from das.design.optimize import CertifiedAllocation, optimize
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.errors import SpecError
 from das.model.query import Grouping
@@ -206,7 +206,7 @@ def nation(
         target_set.estimands(()),
         1,
     )
-    return optimise(target_set.problem(m, now, now), gap, 3000)
+    return optimize(target_set.problem(m, now, now), gap, 3000)
 
 
 def test_the_policy_list_needs_two_thirds_of_the_production_rho() -> None:

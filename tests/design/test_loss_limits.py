@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from das.design.homogeneous import Homogeneous
 from das.design.model import Choices, Estimand
-from das.design.optimise import optimise
+from das.design.optimize import optimize
 from das.design.problem import MET, LossLimits, Problem
 from das.design.target_set import AccuracyTarget, LossLimit, TargetSet, limit_losses
 from das.errors import SpecError
@@ -63,7 +63,7 @@ def test_a_general_solver_finds_nothing_better_within_the_limits() -> None:
         p = limit_losses(p, losses)
         if p.loss is None:
             continue
-        found, other = optimise(p, GAP, 400), solved(Case(p, case.dense))
+        found, other = optimize(p, GAP, 400), solved(Case(p, case.dense))
         tried[bool(p.limited.any())] += 1
         assert found.gap <= GAP, (seed, found.gap)
         assert p.exceeded(found.rho, found.variances) <= MET

@@ -11,7 +11,7 @@ import pytest
 import das
 from das.design.homogeneous import Homogeneous
 from das.design.model import Choices, Estimand
-from das.design.optimise import optimise
+from das.design.optimize import optimize
 from das.design.problem import Problem
 from das.design.target_set import AccuracyTarget, TargetSet
 
@@ -47,7 +47,7 @@ def national() -> Problem:
 
 def test_a_price_is_what_the_total_falls_by_on_the_national_list() -> None:
     problem = national()
-    found = optimise(problem, 2e-4, 3000)
+    found = optimize(problem, 2e-4, 3000)
     assert found.gap <= 2e-4
     assert found.price.sum() == pytest.approx(1)
     price = {str(e): p for e, p in zip(problem.model.estimands, found.price, strict=True)}
@@ -59,7 +59,7 @@ def test_a_price_is_what_the_total_falls_by_on_the_national_list() -> None:
         for sign in (-1, 1):
             limit = problem.limit.copy()
             limit[i] *= np.exp(sign * STEP)
-            logs.append(np.log(optimise(replace(problem, limit=limit), GAP, 5000).value))
+            logs.append(np.log(optimize(replace(problem, limit=limit), GAP, 5000).value))
         slope = (logs[0] - logs[1]) / (2 * STEP)
         assert found.price[i] == pytest.approx(slope, rel=0.01, abs=5e-4), i
 
@@ -67,7 +67,7 @@ def test_a_price_is_what_the_total_falls_by_on_the_national_list() -> None:
 def test_a_search_that_is_cut_off_has_the_prices_of_its_bound() -> None:
     """The gap says how far it is; its prices are not those that it begins with."""
     problem = national()
-    found = optimise(problem, 2e-4, 10)
+    found = optimize(problem, 2e-4, 10)
     assert found.gap > 2e-4
     begun = problem.limited / problem.limited.sum()
     assert np.abs(found.price - begun).max() > 0.01

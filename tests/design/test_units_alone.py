@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from das.design.model import Choices, Estimand
-from das.design.optimise import optimise
+from das.design.optimize import optimize
 from das.design.problem import Incumbent, Problem, View
 from das.model.budget import ALL
 from das.tools.planning.ground import SampledPass, SampledUnit, UnitsAlone
@@ -93,7 +93,7 @@ def test_the_certificate_of_a_search_holds_and_is_met() -> None:
     limit = np.array([f[0], np.inf, np.inf])
     held = np.array([True, False, False, False])
     kept = np.where(held, now, 0.0)
-    found = optimise(Problem(made, np.array([0.0, 1.0, 0.0]), limit, kept, held, now), 1e-4)
+    found = optimize(Problem(made, np.array([0.0, 1.0, 0.0]), limit, kept, held, now), 1e-4)
     assert found.gap <= 1e-4
     assert found.over <= 1e-3
     assert found.value < np.log(f[1])

@@ -45,7 +45,7 @@ def test_totals_from_both_stages() -> None:
 
 @given(st.fractions("0.02", "0.9", max_denominator=200))
 def test_they_are_those_of_least_squares(share: Fraction) -> None:
-    """The covariance of the generalised least squares of k cells and their sum."""
+    """The covariance of the generalized least squares of k cells and their sum."""
     for e in stage_errors(COARSE, [share]):
         k = e.cells
         information = np.eye(k) / e.cell**2 + np.ones((k, k)) / e.sorting**2

@@ -574,7 +574,7 @@ def test_it_is_evaluated_again_from_its_files(
     [
         (["run", "dhc-2020", "--set", "budget.rho=1"], "unknown key"),
         (["plan", "dhc-2020", "--margin", "State:total=5"], "budget.persons"),
-        (["plan", "dhc-2020", "--optimise", "policy"], "name a release of the DHC with --like"),
+        (["plan", "dhc-2020", "--optimize", "policy"], "name a release of the DHC with --like"),
         (["plan", "dhc-2020", "--universe", "houses"], "no universe 'houses'"),
         (["check", "dhc-2020", "--data", "x"], "constraints.from"),
         (["evaluate", "RUN", "--areas", "x"], "no areas are evaluated"),

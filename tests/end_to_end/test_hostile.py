@@ -56,7 +56,7 @@ Nation = [["*"]]
 Block = [["*"]]
 [budget]
 rho = "1/100"
-neighbours = "bounded"
+neighbors = "bounded"
 [budget.levels]
 Nation = "1/4"
 State = "1/4"
@@ -248,7 +248,7 @@ groups = {{ minor = ["0-19"], adult = ["20-64", "65+"] }}
 levels = ["Country", "Canton", "Commune"]
 [budget]
 rho = "{rho}"
-neighbours = "unbounded"
+neighbors = "unbounded"
 [budget.levels]
 Country = "1/5"
 Canton = "2/5"

@@ -57,7 +57,7 @@ query = "sex * age"
 levels = ["Country"]
 [budget]
 rho = "1/10"
-neighbours = "bounded"
+neighbors = "bounded"
 levels = {{ Country = "1/4", Region = "1/4", Town = "1/4", Ward = "1/4" }}
 [budget.queries]
 Country = {{ detailed = 1 }}

@@ -66,7 +66,7 @@ total = "Province"
 
 [budget]
 rho = "2"
-neighbours = "bounded"
+neighbors = "bounded"
 levels = {{ Country = "1/3", Province = "1/3", Municipality = "1/3" }}
 [budget.queries]
 Country = {{ detailed = 1 }}

@@ -32,7 +32,7 @@ levels = ["County", "Tract", "Block_Group", "Block"]
 total = "County"
 [budget]
 rho = "1000"
-neighbours = "bounded"
+neighbors = "bounded"
 [budget.levels]
 County = "1/4"
 Tract = "1/4"

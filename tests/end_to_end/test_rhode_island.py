@@ -28,7 +28,7 @@ total = "County"
 default = [["total"], ["*"]]
 [budget]
 rho = "{rho}"
-neighbours = "bounded"
+neighbors = "bounded"
 [budget.levels]
 County = "1/4"
 Tract = "1/4"

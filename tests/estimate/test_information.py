@@ -1,4 +1,4 @@
-"""Full information against dense generalised least squares: every leaf cell of the tree a variable,
+"""Full information against dense generalized least squares: every leaf cell of the tree a variable,
 no algebra.
 """
 
@@ -306,7 +306,7 @@ def compare(world: World, found: Passes, oracle: DenseGls, *, mean: float, error
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
-def test_two_passes_are_dense_generalised_least_squares(schema: Schema, seed: int) -> None:
+def test_two_passes_are_dense_generalized_least_squares(schema: Schema, seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = random_world(rng, schema, random_spine(rng, 3, 3), empty=0.5)
     held, bounds = measured(world, rng, unmeasured=True), world.bounds()
@@ -346,7 +346,7 @@ def settles_more(world: World, bounds: Mapping[str, LevelBounds], at: str) -> bo
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 @given(seed=st.integers(0, 10**6), at=st.sampled_from(["L1", "L2"]))
 @settings(max_examples=6)
-def test_irregular_trees_are_dense_generalised_least_squares(
+def test_irregular_trees_are_dense_generalized_least_squares(
     schema: Schema, known: str | None, seed: int, at: str
 ) -> None:
     """Only children whose parents are measured instead of them; units of one level, each with its
@@ -482,7 +482,7 @@ def test_more_measurements_never_make_an_answer_less_sure() -> None:
 
 def test_standard_errors_are_those_of_repeated_noise_and_a_tenth_less_would_be_noticed() -> None:
     """Estimates are linear in the noise (of three draws it is shown): over many draws each
-    standardised error has mean 0 and variance 1.
+    standardized error has mean 0 and variance 1.
     """
     rng, entropy, repeats = np.random.default_rng(7), seeded(7), 1200
     world = random_world(rng, SMALL, random_spine(rng, 3, 2), empty=0.4)

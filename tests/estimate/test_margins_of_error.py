@@ -1,4 +1,4 @@
-"""Estimates and standard errors of any sums of cells, against dense generalised least squares;
+"""Estimates and standard errors of any sums of cells, against dense generalized least squares;
 coverage.
 """
 
@@ -138,7 +138,7 @@ def oracle(
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_it_is_dense_generalised_least_squares(
+def test_it_is_dense_generalized_least_squares(
     case: tuple[Schema, tuple[str, ...], str | None], seed: int
 ) -> None:
     schema, names, exact = case

@@ -144,7 +144,7 @@ def answers(source: MeasurementSource, level: str, unit: int) -> Held:
 def test_the_top_of_a_chain_says_all_that_its_chain_was_asked(
     seed: int, bounded: bool, total_level: str | None
 ) -> None:
-    """Normal equations and, where they have an answer, generalised least squares over the chain, by
+    """Normal equations and, where they have an answer, generalized least squares over the chain, by
     dense matrices.
     """
     rng = np.random.default_rng(seed)

@@ -140,7 +140,7 @@ def test_joint_totals_below_a_upper_tree_are_met_as_in_the_whole_tree(seed: int)
 
 @pytest.mark.parametrize("seed", range(3))
 def test_they_are_where_only_children_are_bypassed(seed: int) -> None:
-    """As on an optimised spine: units without a measurement."""
+    """As on an optimized spine: units without a measurement."""
     _, cut = random_cut(np.random.default_rng(seed), SMALL, 2, "buildings")
     tree = MeasuredSpine.bypassed(cut.whole.spine, np.arange(len(cut.whole.spine.codes[-1])))
     source = Measurements(
@@ -311,7 +311,7 @@ def test_what_is_published_is_of_all_units_of_one_level_and_is_not_mended(
 @pytest.mark.parametrize(
     ("universe", "informed"), [("persons", True), ("persons", False), ("housing", False)]
 )
-def test_so_are_those_of_an_optimised_spine(worlds: Worlds, universe: str, informed: bool) -> None:
+def test_so_are_those_of_an_optimized_spine(worlds: Worlds, universe: str, informed: bool) -> None:
     """From the files of a release of three states in two branches each, whose totals are known
     together, with bounds on dwellings; and of housing units, whose totals are known of every block.
     A county in two branches is in one subtree."""

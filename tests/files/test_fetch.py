@@ -1,4 +1,4 @@
-"""The catalogue of official files, and downloads from a server on this machine."""
+"""The catalog of official files, and downloads from a server on this machine."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     fetch.catalog.cache_clear()
 
 
-# --- the catalogue
+# --- the catalog
 # ------------------------------------------------------------------------------------
 
 
-def test_catalogue_has_every_state_in_every_family() -> None:
+def test_catalog_has_every_state_in_every_family() -> None:
     entries = {e.name: e for e in catalog()}
     assert len(entries) == len(catalog()) == 3 * 52 + 1
     assert len({e.url for e in catalog()}) == 157

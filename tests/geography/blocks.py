@@ -1,4 +1,4 @@
-"""Blocks as worked cases list them, random ones, their optimised spine, and what an independent
+"""Blocks as worked cases list them, random ones, their optimized spine, and what an independent
 program makes of them.
 """
 
@@ -79,7 +79,7 @@ def measured(
     define: Mapping[str, Sequence[str]] | None = None,
     kept_apart: Sequence[str] = (),
 ) -> MeasuredSpine:
-    """The optimised spine of blocks, with some fields of theirs for targets."""
+    """The optimized spine of blocks, with some fields of theirs for targets."""
     spine, unit = tabulation.spine(blocks, levels, define)
     rule = replace(rule, targets=optimized.target_codes(kept_apart, blocks, spine, unit, {}))
     return measured_spine(blocks, spine, unit, rule, facilities=facilities)

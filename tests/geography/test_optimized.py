@@ -1,4 +1,4 @@
-"""The optimised spine: the worked cases and digests of an independent program, on real and on
+"""The optimized spine: the worked cases and digests of an independent program, on real and on
 made-up places.
 """
 

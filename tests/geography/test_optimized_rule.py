@@ -1,4 +1,4 @@
-"""The rule of the optimised spine: small trees written out by hand, an oracle on random places,
+"""The rule of the optimized spine: small trees written out by hand, an oracle on random places,
 what is always so, and what is refused."""
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def tract(given: TractInput, homes: LinkedHomes) -> LinkedTract:
 
 def held(of: LinkedTract) -> np.ndarray:
     """Totals counted from the members anew, ``(1 + groups, CELLS)``."""
-    people, groups = of.people.labelled(of.relgq), len(of.over) - FIRST_GROUP
+    people, groups = of.people.labeled(of.relgq), len(of.over) - FIRST_GROUP
     found, able = attributes(counted(people, of.home, len(of.head)), of.levels, of.head, of.tenure)
     assert able.all()
     persons = person_index()[of.relgq, age_classes(of.age)]
@@ -110,14 +110,14 @@ def test_steering_lowers_the_distance_and_keeps_what_is_published(tract: LinkedT
     assert np.array_equal(np.sort(tract.head), np.flatnonzero(np.isin(tract.relgq, HEADS)))
 
 
-@pytest.mark.parametrize("kind", ["relabelled", *KINDS])
+@pytest.mark.parametrize("kind", ["relabeled", *KINDS])
 def test_moves_of_each_kind_lower_the_distance(tract: LinkedTract, kind: str) -> None:
     """What is implausible left aside, each move that is made gains; and what is held changes as was
     foretold."""
     rng = np.random.default_rng(2)
     found = (
-        local_moves.relabelled(tract)
-        if kind == "relabelled"
+        local_moves.relabeled(tract)
+        if kind == "relabeled"
         else getattr(local_moves, kind)(tract, rng, 9)
     )
     found = local_moves.HouseholdMoves(**{**vars(found), "cost": np.zeros(len(found.cost))})

@@ -226,7 +226,7 @@ TREE = MeasuredSpine.bypassed(MEASURED, np.array([0, 1, 4, 5, 6, 7, 2, 3]))
 
 
 @pytest.fixture(scope="module")
-def optimised() -> Planned:
+def optimized() -> Planned:
     spec = load("pl94-2010", ["constraints.total=State"])
     return spec.persons
 
@@ -246,29 +246,29 @@ def renamed(tree: MeasuredSpine, published: Spine) -> tuple[MeasuredSpine, Spine
     return MeasuredSpine.bypassed(deep(tree.spine), tree.place), deep(published)
 
 
-def test_before_there_is_a_tree_it_is_idle_where_states_are_whole(optimised: Planned) -> None:
-    levels = optimised.plan.levels
-    found = redundant(optimised, levels, levels[1:])
+def test_before_there_is_a_tree_it_is_idle_where_states_are_whole(optimized: Planned) -> None:
+    levels = optimized.plan.levels
+    found = redundant(optimized, levels, levels[1:])
     assert {(i.measurement.level, i.measurement.query, i.everywhere, i.units) for i in found} == {
         ("State", "total", False, None)
     }
-    assert {i.measurement.unit_class for i in found} == set(optimised.plan.classes("State")) - {
+    assert {i.measurement.unit_class for i in found} == set(optimized.plan.classes("State")) - {
         "unmeasured"
     }
 
 
-def test_a_tree_says_in_how_many_units(optimised: Planned) -> None:
+def test_a_tree_says_in_how_many_units(optimized: Planned) -> None:
     tree, published = renamed(TREE, STATES)
     assert tree.split == ("State",)
-    (found,) = redundant_on(optimised, tree, published)
+    (found,) = redundant_on(optimized, tree, published)
     assert (found.measurement.level, found.measurement.unit_class) == ("State", "State")
     assert (found.units, found.of, found.everywhere) == (2, 4, False)
     whole = MeasuredSpine.bypassed(published, np.arange(8))
-    (found,) = redundant_on(optimised, whole, published)
+    (found,) = redundant_on(optimized, whole, published)
     assert (found.units, found.of, found.everywhere) == (3, 3, True)
 
 
-def test_a_state_in_two_units_alone_has_no_idle_draw(optimised: Planned) -> None:
+def test_a_state_in_two_units_alone_has_no_idle_draw(optimized: Planned) -> None:
     """One state with a branch: as Rhode Island."""
     parents = (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64), np.repeat([0, 1], 2))
     measured = Spine(
@@ -282,7 +282,7 @@ def test_a_state_in_two_units_alone_has_no_idle_draw(optimised: Planned) -> None
         (parents[0], np.zeros(1, dtype=np.int64), np.zeros(4, dtype=np.int64)),
     )
     assert (
-        redundant_on(optimised, *renamed(MeasuredSpine.bypassed(measured, np.arange(4)), alone))
+        redundant_on(optimized, *renamed(MeasuredSpine.bypassed(measured, np.arange(4)), alone))
         == ()
     )
 

@@ -171,15 +171,15 @@ def test_an_attribute_cannot_overwrite_a_column_of_the_published_files(name: str
 
 def test_labels_are_for_readers_and_change_nothing_else() -> None:
     plain = Attribute("sex", ("m", "f"))
-    said = plain.labelled("Sex", {"f": "Female"}, "here")
+    said = plain.labeled("Sex", {"f": "Female"}, "here")
     assert (plain.title, plain.labels) == ("sex", ("m", "f"))
     assert (said.title, said.labels) == ("Sex", ("m", "Female"))
     assert said == plain
     assert hash(said) == hash(plain)
     with pytest.raises(SpecError, match="no level 'x' to label"):
-        plain.labelled(None, {"x": "X"}, "here")
+        plain.labeled(None, {"x": "X"}, "here")
     with pytest.raises(SpecError, match="label of its own"):
-        plain.labelled(None, {"f": "m"}, "here")
+        plain.labeled(None, {"f": "m"}, "here")
 
 
 @pytest.mark.parametrize("schema", [PL94, H1, E2E_1940], ids=lambda s: s.name)

@@ -84,7 +84,7 @@ def test_a_subtree_is_a_tree_with_what_is_above_it_and_everything_below(
 
 def measured_over(spine: Spine, random: Random) -> MeasuredSpine:
     """Another order of the states, some blocks left out, and only children bypassed, as on an
-    optimised spine.
+    optimized spine.
     """
     kept = np.array([random.random() < 0.8 for _ in spine.codes[-1]])
     kept[:: max(1, len(kept) // 3)] = True

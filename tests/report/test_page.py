@@ -252,7 +252,7 @@ def test_clock(seconds, shown):
 
 
 def test_errors_of_units_that_are_not_published_say_so(page):
-    """On an optimised spine the tables of errors are of the units that were measured."""
+    """On an optimized spine the tables of errors are of the units that were measured."""
     apart = html(rows(), facts(own_spine=True))
     for says in (
         "per unit of each level of the measured tree",

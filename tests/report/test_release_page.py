@@ -326,7 +326,7 @@ schema = {{ name = {json.dumps(HOSTILE)}, attributes.kind = [{json.dumps(HOSTILE
 geography.levels = ["Land", {json.dumps(level)}]
 [budget]
 rho = "1"
-neighbours = "bounded"
+neighbors = "bounded"
 levels = {{ Land = "1/2", {json.dumps(level)} = "1/2" }}
 [budget.queries]
 Land {shares}

@@ -57,7 +57,7 @@ def two_levels(
     weight: Weight = uniform,
     wide: int = 200,
 ) -> dict[tuple[int, int], mpf]:
-    """The joint posterior of equation (25), normalised, by (X1, X2)."""
+    """The joint posterior of equation (25), normalized, by (X1, X2)."""
     joint = {
         (a, b): (p if a > known else 1 - p)
         * gaussian(x1 - a, rate1)

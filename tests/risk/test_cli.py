@@ -74,7 +74,7 @@ def test_several_levels_and_other_conventions(said: SubtreeMoments) -> None:
     )
     assert two[0]["risk"] > one[0]["risk"]
     assert values(said, "decision", "--rho", RHO1, "--rho", RHO2)[0]["decision_probability"] > 0.66
-    bounded = values(said, "marginal", "--rho", "2/10", "--neighbours", "bounded")
+    bounded = values(said, "marginal", "--rho", "2/10", "--neighbors", "bounded")
     assert bounded == values(said, "marginal", "--rho", "0.1")
     pure = values(said, "posterior", "--x", 3, "--epsilon", "1", "--prior", "1/2")
     assert pure[0]["posterior"] == pytest.approx(1 / (1 + np.exp(-1)))
@@ -124,7 +124,7 @@ path = [%s]
 columns.geography = { Town = "town", Block = "block" }
 [budget]
 rho = "3/2"
-neighbours = "unbounded"
+neighbors = "unbounded"
 [budget.levels]
 Country = "1/3"
 Town = "1/3"

@@ -299,11 +299,11 @@ def transitions(
     """
     upper = np.arange(60)
     matrix = np.zeros((2, 60, 2, 60))
-    centre = [(rate2 * x2 + rate1 / d * (y1 + a)) / (rate2 + rate1 / d) for a in (0, 1)]
+    center = [(rate2 * x2 + rate1 / d * (y1 + a)) / (rate2 + rate1 / d) for a in (0, 1)]
     given_ = np.array(
         [
             np.where(upper >= a, np.exp(-(rate2 + rate1 / d) * (upper - c) ** 2), 0)
-            for a, c in zip((0, 1), centre)
+            for a, c in zip((0, 1), center)
         ]
     )
     given_ /= given_.sum(axis=1, keepdims=True)

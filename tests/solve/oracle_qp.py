@@ -92,7 +92,7 @@ class Problem:
 
 
 def clarabel_qp(p: Problem) -> Array | None:
-    """The minimiser; ``None`` where Clarabel proves that there is none.
+    """The minimizer; ``None`` where Clarabel proves that there is none.
 
     Solved in the deviation from the minimum without bounds, so that large counts cost no digits.
     """
@@ -165,7 +165,7 @@ def clarabel_qp(p: Problem) -> Array | None:
 
 
 def enumerated_qp(p: Problem) -> tuple[Array, float] | None:
-    """The minimiser over every choice of the cells and rows that are active, for tiny definite
+    """The minimizer over every choice of the cells and rows that are active, for tiny definite
     problems.
 
     Each choice gives a linear system; the best of those whose answer is feasible is the minimum.

@@ -35,7 +35,7 @@ def matrix() -> np.ndarray:
 
 @pytest.fixture(params=["dense", "sparse"])
 def gram(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Partitions:
-    """With either factorisation of the small matrix."""
+    """With either factorization of the small matrix."""
     if request.param == "sparse":
         monkeypatch.setattr(module, "_DENSE", 0)
     found = Partitions.from_indices(INDEX, WEIGHT, CELLS)

@@ -1,4 +1,4 @@
-"""Keys of an optimised spine: what they mean where they are absent, and each fault that a person
+"""Keys of an optimized spine: what they mean where they are absent, and each fault that a person
 makes.
 """
 

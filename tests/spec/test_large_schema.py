@@ -58,7 +58,7 @@ where = {{ minor = ["yes"], sex = ["0"] }}
 
 [budget]
 rho = 1
-neighbours = "bounded"
+neighbors = "bounded"
 [budget.levels]
 State = "1/2"
 Block = "1/2"

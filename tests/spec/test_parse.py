@@ -41,7 +41,7 @@ US = [["*"]]
 
 [budget]
 rho = "5/2"
-neighbours = "bounded"
+neighbors = "bounded"
 
 [budget.levels]
 US = "1/4"
@@ -103,7 +103,7 @@ levels = ["Root", "Block"]
 
 [budget]
 epsilon = 1
-neighbours = "unbounded"
+neighbors = "unbounded"
 mechanism = "geometric"
 delta = "1e-9"
 [budget.levels]
@@ -339,7 +339,7 @@ def test_any_exact_allocation_survives(allocation, rho: Fraction) -> None:  # ty
         f"levels = {list(allocation.levels)}",
         "[budget]",
         f'rho = "{rho}"',
-        'neighbours = "bounded"',
+        'neighbors = "bounded"',
     ]
     lines += ["[budget.levels]", *(f'{lv} = "{s}"' for lv, s in allocation.levels.items())]
     for level, shares in allocation.queries.items():
@@ -363,7 +363,7 @@ def test_a_digest_is_of_the_meaning_not_of_the_text_or_the_machine() -> None:
         read(BASE, "run.name=other"),
         read(BASE, "run.seed=1"),
         read(BASE, "budget.rho=5/3"),
-        read(BASE, "budget.neighbours=unbounded"),
+        read(BASE, "budget.neighbors=unbounded"),
         read(BASE, "constraints.total=US"),
         read(BASE + UNITS),
     ]
@@ -382,7 +382,7 @@ def test_a_specification_is_frozen() -> None:
 @pytest.mark.parametrize(
     "text, path, near",
     [
-        (change("neighbours =", "neighbors ="), "budget.neighbors", "neighbours"),
+        (change("neighbors =", "neighbers ="), "budget.neighbers", "neighbors"),
         (change("[geography]", "[geografy]"), "geografy", "geography"),
         (change("[run]", "[run]\nsed = 1"), "run.sed", "seed"),
         (
@@ -398,6 +398,15 @@ def test_an_unknown_key_is_named_with_the_nearest_known(text: str, path: str, ne
     assert f"{path}: unknown key; did you mean {near!r}?" in fault(text)
 
 
+def test_the_british_spelling_of_the_neighbors_is_read_without_a_word() -> None:
+    said: list[str] = []
+    given = parse(change("neighbors =", "neighbours ="), where="here", note=said.append)
+    override = parse(BASE, where="here", overrides=["budget.neighbours=bounded"])
+    assert (given, override, said) == (read(BASE), read(BASE), [])
+    both = change("neighbors =", 'neighbours = "bounded"\nneighbors =')
+    assert "are one key" in fault(both)
+
+
 def test_an_unknown_key_like_no_other_comes_with_those_there_are() -> None:
     assert "run.xyzzy: unknown key; known keys: name, seed" in fault(
         change("[run]", "[run]\nxyzzy = 1")
@@ -406,14 +415,14 @@ def test_an_unknown_key_like_no_other_comes_with_those_there_are() -> None:
 
 def test_several_faults_are_reported_together() -> None:
     text = change(
-        "neighbours =", "neighbors =", change('name = "small"', "", change('"pl94-2010"', '"pl95"'))
+        "neighbors =", "neighbers =", change('name = "small"', "", change('"pl94-2010"', '"pl95"'))
     )
     message = fault(change('rho = "5/2"', "rho = 2.5", text))
     for part in (
         "run.name: missing",
         "data.reader: there is no reader 'pl95': there are pl94-2010, pl94-2020",
-        "budget.neighbors: unknown key",
-        "budget.neighbours: missing",
+        "budget.neighbers: unknown key",
+        "budget.neighbors: missing",
         "budget.rho: 2.5 is a float",
     ):
         assert part in message
@@ -469,8 +478,8 @@ def test_several_faults_are_reported_together() -> None:
         ),
         (change('rho = "5/2"', 'rho = "5/2"\ndelta = "1"'), ["delta is 1, not between 0 and 1"]),
         (change('rho = "5/2"', 'rho = "5/2"\ndelta = 0'), ["delta is 0, not between 0 and 1"]),
-        (change('"bounded"', '"both"'), ["budget.neighbours", "bounded"]),
-        (change('neighbours = "bounded"\n', ""), ["budget.neighbours: missing"]),
+        (change('"bounded"', '"both"'), ["budget.neighbors", "bounded"]),
+        (change('neighbors = "bounded"\n', ""), ["budget.neighbors: missing"]),
         (
             change('name = "pl94"', 'name = "pl95"'),
             ["schema.name", "no schema is called 'pl95'", "pl94, h1, 1940-e2e"],
@@ -642,7 +651,7 @@ def test_an_empty_configuration_names_what_is_missing() -> None:
         ('data.path=["x", "y"]', lambda s: s.data.path, ("x", "y")),
         ("output.csv=true", lambda s: s.output.csv, True),
         ("constraints.housing_units=false", lambda s: s.constraints.housing_units, False),
-        ("budget.neighbours=unbounded", lambda s: s.persons.plan.neighbours, Neighbours.UNBOUNDED),
+        ("budget.neighbors=unbounded", lambda s: s.persons.plan.neighbours, Neighbours.UNBOUNDED),
     ],
 )
 def test_overrides(override: str, get: Callable[[RunSpec], object], value: object) -> None:

@@ -130,8 +130,8 @@ def test_a_sweep_leaves_the_target_behind() -> None:
         ('"1e-8"', "1e-8", ["budget.delta", "float"]),
         ('"exact"', '"roughly"', ["budget.calibration", "'exact' or 'zcdp-tight'"]),
         (
-            'neighbours = "bounded"',
-            'neighbours = "bounded"\nmechanism = "geometric"',
+            'neighbors = "bounded"',
+            'neighbors = "bounded"\nmechanism = "geometric"',
             ["'discrete-gaussian'"],
         ),
     ],

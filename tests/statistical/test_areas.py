@@ -55,7 +55,7 @@ def test_variances_are_those_of_repeated_noise_and_one_that_is_three_tenths_off_
     None
 ):
     """The total of each copy is known, blocks have structures, areas cut units of every level. Each
-    standardised error has mean 0 and variance 1, and 90 % intervals hold the truth as often."""
+    standardized error has mean 0 and variance 1, and 90 % intervals hold the truth as often."""
     rng, entropy = np.random.default_rng(3), seeded(11)
     one = random_world(rng, SMALL, random_spine(rng, 3, 4), empty=0.2)
     world, lowest = copied(one), one.spine.levels[-1]

@@ -29,7 +29,7 @@ from das.truth import preparation
 Noise = dict[tuple[str, str, str], NDArray[np.int64]]
 KINDS = {
     "bounded": (),
-    "unbounded": ("budget.neighbours=unbounded",),
+    "unbounded": ("budget.neighbors=unbounded",),
     "geometric": ("budget.mechanism=geometric", "budget.epsilon=4"),
 }
 

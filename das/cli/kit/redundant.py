@@ -21,7 +21,7 @@ def spare_after(half: PublicHalf, spec: Any, release: Path) -> list[str]:
     where = dict.fromkeys(f"{i.measurement.query} at {i.measurement.level}" for _, i in all_)
     return [
         f"up to {share:.4g} % of {all_[0][1].measurement.mechanism.currency} measured what is exact"
-        f" already, {', '.join(where)} (`das plan --optimise` spends it anew)"
+        f" already, {', '.join(where)} (`das plan --optimize` spends it anew)"
     ]
 
 
@@ -64,7 +64,7 @@ def lines(all_: RedundantMeasurements, config: Path) -> list[str]:
             which = f" --universe {universe.name}" if universe.kind.table else ""
             out.append(
                 f"{_together(universe, [[i for _, i in g] for g in everywhere])}."
-                f" `das plan {config} --optimise TARGETS.toml --spare{which}` spends it anew"
+                f" `das plan {config} --optimize TARGETS.toml --spare{which}` spends it anew"
             )
     return out
 

@@ -10,7 +10,7 @@ C_c g_c` and :math:`y = \sum y_c`, over the children with a part of the area,
 .. math:: g_u = S^{+} y,\quad v_u = \sum (v_c + g_c'y_c) - y'g_u,\quad m_u = \sum (m_c + g_c'\mu_c) - g_u's_u,
 
 and in the end :math:`\hat f = m + g'\mu`, :math:`\mathrm{Var} \hat f = v + g'Cg` of the root. These
-are the best linear unbiased estimate and its variance: dense generalised least squares, without its
+are the best linear unbiased estimate and its variance: dense generalized least squares, without its
 matrix. A unit wholly inside has the weights and nothing else, so only units that a border cuts cost
 anything. All of it happens on the few directions of the cells that the sums need
 (:mod:`das.estimate.areas.directions`). It is a function of the measurements, whatever a release was

@@ -312,7 +312,7 @@ class AreaAlgebra:
 
 
 def pseudo_inverse(covariance: Array) -> Array:
-    """A symmetric generalised inverse of covariances ``(..., d, d)``: from the pseudo-inverse of
+    """A symmetric generalized inverse of covariances ``(..., d, d)``: from the pseudo-inverse of
     their correlations."""
     scale = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
     one = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)

@@ -1,4 +1,4 @@
-"""Published tables, chosen rows of them with labelled columns, as CSV, Parquet, JSON or a Markdown
+"""Published tables, chosen rows of them with labeled columns, as CSV, Parquet, JSON or a Markdown
 page.
 
 Rows are read and written a few megabytes at a time: a table of the nation's blocks does not fit in

@@ -94,7 +94,7 @@ _GEOCODE = {
 @dataclass(frozen=True, eq=False)
 class SimulatedState:
     """A state to write: its blocks, who lives in them, and their land and water, ``(2, blocks)``,
-    square metres."""
+    square meters."""
 
     state: State
     at: SimulatedBlocks

@@ -205,7 +205,7 @@ def header_rows(
     """Rows of the geographic header, ``(rows, 501)`` characters, without their LOGRECNO.
 
     ``counts`` ``(rows, 2)``: persons and housing units; ``area`` ``(rows, 2)``: land and water,
-    square metres."""
+    square meters."""
     first = level.first
     latitude = degrees(f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first)
     longitude = degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first)

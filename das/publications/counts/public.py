@@ -53,7 +53,7 @@ _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
 
 class PublicCounts(PublicHalf):
     title = "counts over a tree"
-    optimised_from: Literal["tree", "release"] = "tree"
+    optimized_from: Literal["tree", "release"] = "tree"
     needed = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
 

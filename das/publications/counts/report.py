@@ -68,13 +68,13 @@ def _boxes(errors: Mapping[str, Mapping[str, Ints]]) -> str:
     chart.rule(0, upright=True, z=0)
     drawn: set[str] = set()
     for y, sides in enumerate(errors.values()):
-        for source, colour, shift in (
+        for source, color, shift in (
             ("noisy measurements", NOISY, -0.2),
             ("published", PUBLISHED, 0.2),
         ):
             if source in sides:
                 label = source if source not in drawn else ""
-                _box(chart, sides[source], y + shift, colour, label, open_=source != "published")
+                _box(chart, sides[source], y + shift, color, label, open_=source != "published")
                 drawn.add(source)
     widest = max(
         (int(np.abs(e).max()) for sides in errors.values() for e in sides.values()), default=1
@@ -87,13 +87,13 @@ def _boxes(errors: Mapping[str, Mapping[str, Ints]]) -> str:
     return chart.svg("boxes", "Boxes of the error of the total population at every level")
 
 
-def _box(chart: Chart, errors: Ints, y: float, colour: str, label: str, *, open_: bool) -> None:
+def _box(chart: Chart, errors: Ints, y: float, color: str, label: str, *, open_: bool) -> None:
     """From 5 to 95 of 100 a line, from 25 to 75 a box, and a line in the middle."""
     low, q1, middle, q3, high = np.quantile(
         errors, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf"
     ).tolist()
-    look = MarkStyle(colour, "-", "o" if open_ else "s", "#fff" if open_ else colour, width=1.2)
-    chart.plot([low, high], [y, y], MarkStyle(colour, "-", width=1.2), z=1)
+    look = MarkStyle(color, "-", "o" if open_ else "s", "#fff" if open_ else color, width=1.2)
+    chart.plot([low, high], [y, y], MarkStyle(color, "-", width=1.2), z=1)
     chart.bars([(q1, q3, y - 0.14, y + 0.14)], look, label, z=2)
     line = MarkStyle(INK if open_ else "#fff", "-", width=1.6)
     chart.plot([middle, middle], [y - 0.14, y + 0.14], line, z=3)
@@ -111,17 +111,14 @@ def _histogram(sides: Mapping[str, Ints], level: str, name: str) -> str:
     edges = np.arange(-half, half + 1, width) - width // 2 - 0.5
     outside = 0
     chart.rule(0, upright=True, z=0)
-    for source, colour, line in (
-        ("noisy measurements", NOISY, "--"),
-        ("published", PUBLISHED, "-"),
-    ):
+    for source, color, line in (("noisy measurements", NOISY, "--"), ("published", PUBLISHED, "-")):
         if source in sides:
             e = sides[source]
             share = 100 * np.histogram(e, edges)[0] / len(e)
             outside = max(outside, int(((e < edges[0]) | (e > edges[-1])).sum()))
             steps = np.concatenate([[0.0], np.repeat(share, 2), [0.0]]).tolist()
             chart.plot(
-                np.repeat(edges, 2).tolist(), steps, MarkStyle(colour, line, width=1.5), source
+                np.repeat(edges, 2).tolist(), steps, MarkStyle(color, line, width=1.5), source
             )
     chart.y.words, chart.y.low = (lambda v: f"{v:g}%"), 0.0
     chart.ends_at(
@@ -164,10 +161,10 @@ def _trade(rows: Sequence[ErrorRow], title: str, level: str, name: str) -> str:
         ("postprocessed", "published: standard deviation", SERIES[0], lambda r: _sd(r)),
         ("postprocessed", "published: bias, without sign", SERIES[2], lambda r: abs(r.bias)),
     )
-    for source, label, (colour, marker, line), measure in lines:
+    for source, label, (color, marker, line), measure in lines:
         at = {r.bin: measure(r) for r in rows if r.source == source}
         x = [i for i, c in enumerate(occurring) if c in at]
-        look = MarkStyle(colour, line, marker, "#fff" if source == "nmf" else None, size=5)
+        look = MarkStyle(color, line, marker, "#fff" if source == "nmf" else None, size=5)
         chart.plot(x, [at[occurring[i]] for i in x], look, label)
     top = max([1.0, *(_sd(r) for r in rows), *(abs(r.bias) for r in rows)])
     ticks = [0.0, *(10.0**k for k in range(-1, 8))]

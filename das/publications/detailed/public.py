@@ -57,7 +57,7 @@ class PublicDetailed(PublicHalf):
     cannot: Mapping[str, str] = {
         "plan --margin": _PLAN,
         "plan --areas": _GROUPS,
-        "optimise": _PLAN,
+        "optimize": _PLAN,
         "spine": _GROUPS,
         "area": _GROUPS,
         "estimate --set": "its tables are sums of what was measured: nothing of that can be changed",

@@ -222,7 +222,7 @@ class DetailedSpec:
             paths={name: groups.plan.paths},
             changed={name: self._changes},
             says=(*SAYS[:2], _SIZES[self.parameters.product.staged], *SAYS[2:]),
-            neighbouring={name: self._neighbouring},
+            neighboring={name: self._neighboring},
         )
 
     def _seen(self, draws: Sequence[PlannedMeasurement]) -> dict[str, dict[DrawCounts, UnitPath]]:
@@ -268,7 +268,7 @@ class DetailedSpec:
             for seen, name in out.values()
         }
 
-    def _neighbouring(self, draws: Sequence[PlannedMeasurement]) -> Differing:
+    def _neighboring(self, draws: Sequence[PlannedMeasurement]) -> Differing:
         """A record added or removed."""
         names, runs = _numbered(self._seen(draws))
         return _moves(names, [(i,) for run in runs for i in run])

@@ -228,13 +228,13 @@ def outcomes(levels: Sequence[ListedLevel], table: str) -> str:
     chart.x.log, chart.x.low = True, 0.7
     chart.x.high = 10.0 ** math.ceil(math.log10(most * 1.2))
     for y in range(len(levels)):
-        chart.rule(y, colour=RULE, width=0.6, z=1)
+        chart.rule(y, color=RULE, width=0.6, z=1)
     for number, way in enumerate(unit_classes):
-        colour, mark = _LOOKS[(number + (ABSENT not in unit_classes)) % len(_LOOKS)]
+        color, mark = _LOOKS[(number + (ABSENT not in unit_classes)) % len(_LOOKS)]
         at = [(lv.found[way], y) for y, lv in enumerate(levels) if lv.found.get(way)]
         if at:
             xs, ys = zip(*at, strict=True)
-            chart.plot(xs, ys, MarkStyle(colour, mark=mark), way, clip=False)
+            chart.plot(xs, ys, MarkStyle(color, mark=mark), way, clip=False)
     chart.rows([lv.level for lv in levels])
     chart.ends_at("groups (log scale)")
     chart.finish(f"How groups came out: table {table}")

@@ -92,13 +92,13 @@ def pyramid(five: AgeCounts, name: str) -> str:
     chart, edges = Chart(4.4, 3.7), np.array([*FIVE, 90])
     middle = (np.array(FIVE) + 2.5).tolist()
     low, high = five.ends()
-    for sign, sex, colour, word in ((-1, 0, MALE, "men"), (1, 1, FEMALE, "women")):
-        chart.area(*steps(sign * five.value[sex], edges), colour, opacity=0.75)
+    for sign, sex, color, word in ((-1, 0, MALE, "men"), (1, 1, FEMALE, "women")):
+        chart.area(*steps(sign * five.value[sex], edges), color, opacity=0.75)
         if five.low is not None:
             ends = (sign * low[sex]).tolist(), (sign * high[sex]).tolist()
             at = (sign * five.value[sex]).tolist()
             chart.errors(at, middle, *ends, _WHISKER, cap=2.0, across=True)
-        _word(chart, word, sign, colour, float(high.max(initial=1)))
+        _word(chart, word, sign, color, float(high.max(initial=1)))
     _axes(chart, float(high.max(initial=1)), 92.0, "persons in five years of age")
     return chart.svg(f"five-{name}", f"Age pyramid of {name}, classes of five years")
 
@@ -107,9 +107,9 @@ def single_years(single: AgeCounts, name: str) -> str:
     """Single years, with the band of their intervals."""
     chart, edges = Chart(4.4, 3.7), np.arange(LAST + 2)
     low, high = single.ends()
-    for sign, sex, colour in ((-1, 0, MALE), (1, 1, FEMALE)):
-        chart.area(*_band(sign * low[sex], sign * high[sex], edges), colour, opacity=0.3)
-        chart.area(*steps(sign * single.value[sex], edges), "none", colour)
+    for sign, sex, color in ((-1, 0, MALE), (1, 1, FEMALE)):
+        chart.area(*_band(sign * low[sex], sign * high[sex], edges), color, opacity=0.3)
+        chart.area(*steps(sign * single.value[sex], edges), "none", color)
     most = float(high.max(initial=1))
     _axes(chart, most, LAST + 3.0, "persons of each year of age")
     return chart.svg(f"single-{name}", f"Age pyramid of {name}, single years")
@@ -158,15 +158,15 @@ def ages_html(pictures: AgePictures, title: str, *, private: Private) -> str:
     )
 
 
-def _word(chart: Chart, word: str, sign: int, colour: str, most: float) -> None:
+def _word(chart: Chart, word: str, sign: int, color: str, most: float) -> None:
     anchor = "start" if sign < 0 else "end"
-    chart.say(Words(word, sign * 1.02 * most, 88, anchor=anchor, bold=True, colour=colour))
+    chart.say(Words(word, sign * 1.02 * most, 88, anchor=anchor, bold=True, color=color))
 
 
 def _axes(chart: Chart, most: float, top: float, label: str) -> None:
     chart.x.low, chart.x.high = -1.06 * most, 1.06 * most
     chart.y.low, chart.y.high = 0.0, top
-    chart.rule(0, upright=True, colour="#fff")
+    chart.rule(0, upright=True, color="#fff")
     symmetric(chart, most, lambda x: f"{abs(x):,.0f}")
     chart.y.ticks = [(float(a), str(a)) for a in range(0, int(top), 20)]
     chart.x.label, chart.y.label = label, "age"

@@ -152,13 +152,13 @@ def pyramid(places: PlaceProfiles) -> str:
     """The age pyramid of the root, by year of age; three stages of life are marked at its side."""
     men, women = _to(places.ages[0], LAST)
     chart = Chart(4.9, 6.1)
-    for values, colour in ((-men, MALE), (women, FEMALE)):
-        chart.area(*steps(values, np.arange(LAST + 2)), colour)
+    for values, color in ((-men, MALE), (women, FEMALE)):
+        chart.area(*steps(values, np.arange(LAST + 2)), color)
     most = max(1, int(men.max(initial=0)), int(women.max(initial=0)))
     chart.x.low, chart.x.high = -1.5 * most, 1.5 * most
     chart.y.low, chart.y.high = 0.0, LAST + 1.0
-    chart.rule(0, upright=True, colour="#fff")
-    for sign, word, of, colour in ((-1, "men", men, MALE), (1, "women", women, FEMALE)):
+    chart.rule(0, upright=True, color="#fff")
+    for sign, word, of, color in ((-1, "men", men, MALE), (1, "women", women, FEMALE)):
         anchor = "start" if sign < 0 else "end"
         for i, line in enumerate((word, f"{int(of.sum()):,}")):
             chart.say(
@@ -171,7 +171,7 @@ def pyramid(places: PlaceProfiles) -> str:
                     rise=0.75,
                     size=9,
                     bold=True,
-                    colour=colour,
+                    color=color,
                 )
             )
     _ages_of_life(chart, men + women, 1.48 * most)
@@ -241,8 +241,8 @@ def _small(
 ) -> Chart:
     """One of many, without the words at its axes."""
     chart, edges = Chart(width, height), np.array([*_EDGES, 90])
-    for sign, sex, colour in ((-1, 0, MALE), (1, 1, FEMALE)):
-        chart.area(*steps(sign * place[sex], edges), colour, opacity=0.75)
+    for sign, sex, color in ((-1, 0, MALE), (1, 1, FEMALE)):
+        chart.area(*steps(sign * place[sex], edges), color, opacity=0.75)
         chart.area(*steps(sign * root[sex], edges), "none", INK)
     chart.x.low, chart.x.high, chart.y.low, chart.y.high = -most, most, 0.0, 94.5
     return chart
@@ -278,11 +278,11 @@ def shares(names: Sequence[str], counts: Ints, labels: Sequence[str], title: str
         for y in np.flatnonzero(share[:, j] >= _SAID).tolist():
             middle = float(left[y, j] + share[y, j] / 2)
             part = f"{100 * share[y, j]:.0f}"
-            chart.say(Words(part, middle, y, anchor="middle", colour=ink))
+            chart.say(Words(part, middle, y, anchor="middle", color=ink))
     for y, households in enumerate(total.tolist()):
         chart.say(Words(f"{households:,}", 1.01, y))
     if len(names) > 1:
-        chart.rule(0.5, colour=RULE)
+        chart.rule(0.5, color=RULE)
     chart.x.low, chart.x.high, chart.x.ticks = 0.0, 1.0, []
     chart.x.line = chart.y.line = False
     chart.rows([short(n) for n in names])

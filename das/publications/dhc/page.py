@@ -540,14 +540,14 @@ def against_official(rows: Sequence[FigureRow]) -> str:
     level."""
     chart = Chart(5.6, 5.2)
     chart.x.log = chart.y.log = True
-    for level, (colour, marker, _) in zip(UNITS, SERIES, strict=True):
+    for level, (color, marker, _) in zip(UNITS, SERIES, strict=True):
         here = [
             (r.official_mae, r.mae) for r in rows if r.level == level and r.official_mae and r.mae
         ]
         if here:
             xs, ys = zip(*here, strict=True)
             chart.plot(
-                xs, ys, MarkStyle(colour, mark=marker, face="none", size=5), level_words(level)
+                xs, ys, MarkStyle(color, mark=marker, face="none", size=5), level_words(level)
             )
     ends = [f(x for r in rows if r.mae for x in (r.official_mae or 0, r.mae)) for f in (min, max)]
     chart.plot(ends, ends, MarkStyle(INK, "-", width=0.8))

@@ -172,7 +172,7 @@ _AREAS = (
 
 class PublicDhc(PublicHalf):
     title = "the DHC"
-    optimised_from: Literal["tree", "release"] = "release"
+    optimized_from: Literal["tree", "release"] = "release"
     cannot: Mapping[str, str] = {
         "plan --margin": _SHARES,
         "plan --areas": _AREAS,

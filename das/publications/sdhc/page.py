@@ -245,7 +245,7 @@ def averages(cells: Sequence[ShownCell]) -> str:
     ]
     chart = Chart(6.4, 1.0 + 0.26 * max(1, len(shown)))
     for y, (_, value, low, high) in enumerate(shown):
-        chart.rule(y, colour=RULE, width=0.6, z=1)
+        chart.rule(y, color=RULE, width=0.6, z=1)
         chart.plot(
             (low, high), (y, y), MarkStyle("#0072B2", line="-"), "" if y else "90 % interval"
         )

@@ -54,7 +54,7 @@ class PublicSdhc(PublicHalf):
         "engine": "a nation has 13,000 answers: there is nothing to share out",
         "tasks": "its run is one piece: there are no tasks",
         "plan --areas": _REGIONS,
-        "optimise": _PLAN,
+        "optimize": _PLAN,
         "spine": _REGIONS,
         "area": _REGIONS,
         "estimate --set": "its estimates have no choices: nothing of that can be changed",

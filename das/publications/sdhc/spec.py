@@ -385,7 +385,7 @@ class SdhcSpec(Specification):
             changed={self.name: self._changes},
             says=says,
             differ=_DIFFER[part.relation],
-            neighbouring={self.name: lambda draws: (self._moves(draws),)},
+            neighboring={self.name: lambda draws: (self._moves(draws),)},
             address=self._at_addresses,
         )
 

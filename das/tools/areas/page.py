@@ -300,7 +300,7 @@ def _choices(spec: RunSpec, areas: Areas) -> list[tuple[str, str, dict[str, obje
         out.append(
             (
                 "production",
-                "the optimised spine of 2020",
+                "the optimized spine of 2020",
                 {"spine": "optimized", "targets": None, "fanout": None},
             )
         )
@@ -311,7 +311,7 @@ def _choices(spec: RunSpec, areas: Areas) -> list[tuple[str, str, dict[str, obje
         out.append(
             (
                 "these areas",
-                f"the optimised spine with {more}",
+                f"the optimized spine with {more}",
                 {"spine": "optimized", "targets": named},
             )
         )

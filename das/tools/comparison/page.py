@@ -94,17 +94,17 @@ def _biases(rows: Sequence[Comparison], level: str, name: str, titles: Mapping[s
     classes = [c for c in CLASSES if any(r.bin == c for r in rows)]
     chart = Chart(4.6, 2.9)
     chart.rule(0)
-    for k, (query, (colour, marker, _)) in enumerate(zip(queries, SERIES, strict=False)):
+    for k, (query, (color, marker, _)) in enumerate(zip(queries, SERIES, strict=False)):
         at = {r.bin: r for r in rows if r.query == query}
         here = [(i + 0.12 * k, at[c]) for i, c in enumerate(classes) if c in at]
         x, y = [x for x, _ in here], [r.bias_published for _, r in here]
         low = [r.bias_published if r.bias_low is None else r.bias_low for _, r in here]
         high = [r.bias_published if r.bias_high is None else r.bias_high for _, r in here]
         title, noisy = titles.get(query, query), [r.bias_noisy or 0.0 for _, r in here]
-        chart.errors(x, y, low, high, MarkStyle(colour))
-        chart.plot(x, y, MarkStyle(colour, mark=marker, size=5), f"{title}, published")
+        chart.errors(x, y, low, high, MarkStyle(color))
+        chart.plot(x, y, MarkStyle(color, mark=marker, size=5), f"{title}, published")
         chart.plot(
-            x, noisy, MarkStyle(colour, mark=marker, face="#fff", size=5), f"{title}, noisy", z=1
+            x, noisy, MarkStyle(color, mark=marker, face="#fff", size=5), f"{title}, noisy", z=1
         )
     chart.y.threshold, chart.y.margin = 0.1, 0.1
     class_ticks(chart, classes)

@@ -173,7 +173,7 @@ class LinkedTract:
     def core(self) -> Ints:
         """What householders and partners alone add up to."""
         who = np.flatnonzero(self.relgq < MEMBER)
-        now = self.people.labelled(self.relgq).some(who)
+        now = self.people.labeled(self.relgq).some(who)
         return counted(now, self.home[who], len(self.counts))
 
     def partner(self) -> Ints:

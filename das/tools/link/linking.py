@@ -243,11 +243,11 @@ def _groups(
         head[who[-1]] = members.chosen(part, other, occupied[here], homes[-1].races)
     before = people.relgq
     couples = with_partners(people, mate, head, given.group)
-    people = people.labelled(couples.relgq)
+    people = people.labeled(couples.relgq)
     relgq = people.relgq.copy()
     for w in who:
-        relgq[w] = members.relabelled(people.some(w), head[w]).relgq
-    people = alone_again(people.labelled(relgq), before, couples.partner_of, given.group)
+        relgq[w] = members.relabeled(people.some(w), head[w]).relgq
+    people = alone_again(people.labeled(relgq), before, couples.partner_of, given.group)
     return [
         (
             here,
@@ -290,9 +290,9 @@ def _joined(links: list[tuple[Ints, GroupLink]], published: Ints, blocks: int) -
     kind, tenure = (np.concatenate([getattr(k, f) for _, k in links]) for f in ("kind", "tenure"))
     asked = np.concatenate([k.asked for _, k in links])
     price = relationships.prices(people, household, place, head, kind)
-    relgq = relationships.relabelled(people, price, published)
+    relgq = relationships.relabeled(people, price, published)
     relgq[head] = np.where(np.bincount(household)[household[head]] == 1, *HEADS)
-    people = people.labelled(relgq)
+    people = people.labeled(relgq)
     people, cell = made_possible(people, household, tenure)
     order = np.lexsort((people.age * -1, people.relgq, household))
     none = np.zeros(blocks, dtype=np.int64)
@@ -312,7 +312,7 @@ def settled(homes: LinkedHomes, tract: LinkedTract) -> LinkedHomes:
     """The households of a ``tract`` that were moved."""
     relgq = tract.relgq.copy()
     relgq[tract.head] = np.where(np.bincount(tract.home) == 1, *HEADS)
-    people, cell = made_possible(homes.people.labelled(relgq), tract.home, tract.tenure)
+    people, cell = made_possible(homes.people.labeled(relgq), tract.home, tract.tenure)
     order = np.lexsort((people.age * -1, people.relgq, tract.home))
     return replace(homes, people=people.some(order), household=tract.home[order], cell=cell)
 

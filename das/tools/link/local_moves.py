@@ -96,7 +96,7 @@ def _of_households(
     return HouseholdMoves(both, counts, tenure, tract.head[both], none, none, none, cost, whole)
 
 
-def relabelled(tract: LinkedTract) -> HouseholdMoves:
+def relabeled(tract: LinkedTract) -> HouseholdMoves:
     """Another relationship for someone who is no householder."""
     who = tract.others
     label, was = np.arange(FIRST, RELATIONS), tract.relgq[who]

@@ -283,7 +283,7 @@ def _flow(
     return found[2 * couples :][:groups], found[:couples] > 0
 
 
-def relabelled(people: HomePersons, head: np.ndarray) -> HomePersons:
+def relabeled(people: HomePersons, head: np.ndarray) -> HomePersons:
     """The persons with relationships that fit: a person who becomes a householder gives theirs to
     the most alike who stops being one."""
     was = np.isin(people.relgq, HEADS)
@@ -299,7 +299,7 @@ def relabelled(people: HomePersons, head: np.ndarray) -> HomePersons:
         lost_at, new_at = lost[rows], new[columns]
         relgq[lost_at[good]] = people.relgq[new_at[good]]
         relgq[new_at] = people.relgq[lost_at]
-    return people.labelled(relgq)
+    return people.labeled(relgq)
 
 
 def first_of_each(group: Ints, many: Ints) -> np.ndarray:
@@ -487,7 +487,7 @@ def alone_again(people: HomePersons, before: Ints, partner_of: Ints, group: Ints
             gap = gap + 4.0 * (people.block[near] != people.block[person])
             gap += 30.0 * (group[people.block[near]] != group[people.block[person]])
             relgq[near[np.argmin(gap)]] = HEADS[0]
-    return people.labelled(relgq)
+    return people.labeled(relgq)
 
 
 # Ages within linked households, by their tails: what a median hides.

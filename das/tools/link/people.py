@@ -70,7 +70,7 @@ class HomePersons(Frozen):
     def some(self, which: Ints) -> HomePersons:
         return HomePersons(*(getattr(self, name)[which] for name in _FIELDS))
 
-    def labelled(self, relgq: Ints) -> HomePersons:
+    def labeled(self, relgq: Ints) -> HomePersons:
         """The same persons, with other relationships."""
         return replace(self, relgq=relgq)
 
@@ -266,7 +266,7 @@ def made_possible(people: HomePersons, household: Ints, tenure: Ints) -> tuple[H
             return people, found
         relgq = people.relgq.copy()
         relgq[which & odd[household]] = becomes
-        people = people.labelled(relgq)
+        people = people.labeled(relgq)
     found, odd = cells(people.linked(household), tenure)
     if odd.any():
         raise InputError(

@@ -141,7 +141,7 @@ def _needs_relative(able: np.ndarray, place: Ints, kind: Ints) -> None:
     able[child & (t.relatives[kind] == 0), : strangers.start] = False
 
 
-def relabelled(people: HomePersons, price: Ints, published: Ints) -> Ints:
+def relabeled(people: HomePersons, price: Ints, published: Ints) -> Ints:
     """``relgq`` of everyone in a tract, from :func:`prices`. ``published``: the persons of each
     class of age and relationship of members, ``(bands, MEMBERS)``."""
     out = people.relgq.copy()
@@ -217,7 +217,7 @@ _TRIES = {"tenures": 6, "joined": 4, "exchanged": 4, "swapped": 6, "headed": 6}
 def steered(tract: LinkedTract, rng: np.random.Generator, sweeps: int) -> None:
     """Lower the distance of a tract."""
     for _ in range(sweeps):
-        many = make_moves(tract, local_moves.relabelled(tract))
+        many = make_moves(tract, local_moves.relabeled(tract))
         for name, tries in _TRIES.items():
             many += make_moves(tract, getattr(local_moves, name)(tract, rng, tries))
         if many <= len(tract.head) / _FEW:

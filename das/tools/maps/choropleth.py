@@ -105,8 +105,8 @@ def _about_zero(known: NDArray[np.float64]) -> list[tuple[float, float, str]]:
         (middle + 1, most),
     )
     return [
-        (low, high, colour)
-        for (low, high), colour in zip(ranges, BOTH, strict=True)
+        (low, high, color)
+        for (low, high), color in zip(ranges, BOTH, strict=True)
         if ((known >= low) & (known <= high)).any()
     ]
 
@@ -116,13 +116,13 @@ def _classed(data: Choropleth) -> list[tuple[str, str, list[int]]]:
     without a number come last."""
     found, out = classes(data.values, data.signed), []
     there = np.array([bool(len(s)) for s in data.shapes], dtype=bool)
-    for low, high, colour in found:
+    for low, high, color in found:
         last = high == found[-1][1] or data.form == "whole"
         inside = (data.values >= low) & (data.values <= high if last else data.values < high)
         units = np.flatnonzero(inside & there).tolist()
         between = "to" if last else "to below"
         words = data.text(low) if low == high else f"{data.text(low)} {between} {data.text(high)}"
-        out.append((f"{words} ({len(units):,})", colour, units))
+        out.append((f"{words} ({len(units):,})", color, units))
     if blank := np.flatnonzero(np.isnan(data.values) & there).tolist():
         out.append((f"no number ({len(blank):,})", NONE, blank))
     return out

@@ -52,7 +52,7 @@ from das.release.publications import (
 from das.spec import RunSpec, Specification, of_kind
 from das.spec.parts import Run
 from das.tools.areas.command import of_areas
-from das.tools.planning.optimize import OptimiseOptions, show_dhc_optimum, show_optimum
+from das.tools.planning.optimize import OptimizeOptions, show_dhc_optimum, show_optimum
 
 # What the budget of a configuration buys, where nothing of it is chosen: the margin of error of
 # every query of every level, and what that costs.
@@ -89,7 +89,7 @@ def show_margins(
     private = spec.run.private
     rows = [_row(name, plans[name], errors, coverages) for name in wanted]
     said = {"name": spec.run.name, "universes": rows, "notes": list(notes), **plain(promise)}
-    reason = publication.cannot.get("optimise")
+    reason = publication.cannot.get("optimize")
 
     def for_a_reader() -> None:
         warn(private, PLANNED)
@@ -101,7 +101,7 @@ def show_margins(
         for line in promises_of(promise, neighbours, private):
             console().print(line, highlight=False)
         if reason:
-            click.echo(f"no optimiser: {reason}")
+            click.echo(f"no optimizer: {reason}")
         click.echo(f"das check {config} prints the exact noise of every query")
 
     print_answer(CommandAnswer(marked(said, private, PLANNED), for_a_reader), as_json)
@@ -354,7 +354,7 @@ OPTIMUM = "best"
     ),
 )
 @click.option(
-    "--optimise",
+    "--optimize",
     "targets",
     type=PATH,
     help=(
@@ -369,18 +369,18 @@ OPTIMUM = "best"
     "paths",
     type=PATH,
     multiple=True,
-    help="With --areas or --optimise: the input; repeatable. Default: data.path.",
+    help="With --areas or --optimize: the input; repeatable. Default: data.path.",
 )
 @click.option(
     "--units",
     metavar="N,N,...",
-    help="With --optimise: the numbers of units of the levels, root first, instead of an input.",
+    help="With --optimize: the numbers of units of the levels, root first, instead of an input.",
 )
 @click.option(
     "--like",
     type=PATH,
     help=(
-        "With --optimise: take the tree of this RUN or release; predicts the errors of "
+        "With --optimize: take the tree of this RUN or release; predicts the errors of "
         "published counts."
     ),
 )
@@ -389,22 +389,22 @@ OPTIMUM = "best"
     "keep",
     multiple=True,
     metavar="LEVEL:QUERY",
-    help="With --optimise: a query whose share must not shrink; repeatable.",
+    help="With --optimize: a query whose share must not shrink; repeatable.",
 )
 @click.option(
     "--rho",
     metavar="R",
-    help="With --optimise: the total to allocate. Default: that of the configuration.",
+    help="With --optimize: the total to allocate. Default: that of the configuration.",
 )
 @click.option(
     "--least",
     is_flag=True,
-    help="With --optimise: find the smallest rho that meets every target, none worse than now.",
+    help="With --optimize: find the smallest rho that meets every target, none worse than now.",
 )
 @click.option(
     "--spare",
     is_flag=True,
-    help="With --optimise: keep every measurement, and re-spend the budget of redundant ones.",
+    help="With --optimize: keep every measurement, and re-spend the budget of redundant ones.",
 )
 @click.option(
     "--toml",
@@ -412,7 +412,7 @@ OPTIMUM = "best"
     metavar="[NAME]",
     is_flag=False,
     flag_value=OPTIMUM,
-    help="Print this plan, with --optimise the best one, as tables of a configuration.",
+    help="Print this plan, with --optimize the best one, as tables of a configuration.",
 )
 @json_option
 @guarded
@@ -446,21 +446,21 @@ def plan(
     on the tabulation spine, on the Bureau's, with the configuration's targets, and with these areas
     as targets. Also the best shares of the levels for these areas.
 
-    With --optimise: the best shares for given targets, the cost of each target, and a bound on
+    With --optimize: the best shares for given targets, the cost of each target, and a bound on
     how much better any other shares could be.
 
     For the S-DHC also margins after estimation, in parentheses; the alternative "estimated" meets
     the request after estimation.
 
     For the DHC and the Detailed DHC: what each query gets, and its margins. For the DHC also
-    --optimise, from the cells of an earlier release (--like)."""
+    --optimize, from the cells of an earlier release (--like)."""
     given = load_any(config, changes)
     of = publication(given.publication())
     require(of, "plan", config)
     request = PlanRequest(margins, added, coverage, chosen)
-    if targets is not None and "optimise" not in of.cannot:
-        options = OptimiseOptions(targets, units, paths, like, keep, rho, least, spare)
-        _optimised(given, universe, options, request, listed, as_json)
+    if targets is not None and "optimize" not in of.cannot:
+        options = OptimizeOptions(targets, units, paths, like, keep, rho, least, spare)
+        _optimized(given, universe, options, request, listed, as_json)
         return
     if "plan --areas" in of.cannot:
         refuse(of, _choices(request, listed, targets, paths))
@@ -473,7 +473,7 @@ def plan(
     needs: dict[str, object] = {"--units": units, "--like": like, "--keep": keep, "--rho": rho}
     needs |= {"--least": least, "--spare": spare}
     if only := [option for option, value in needs.items() if value]:
-        raise UserError("goes with --optimise", where=only[0], remedy="name a file of targets")
+        raise UserError("goes with --optimize", where=only[0], remedy="name a file of targets")
     if listed is not None:
         _alone("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
         answer = of_areas(spec, _universe(spec, universe).name, listed, paths)
@@ -481,7 +481,7 @@ def plan(
         return
     if paths:
         raise UserError(
-            "goes with --areas or --optimise: margins of error need no input", where="--data"
+            "goes with --areas or --optimize: margins of error need no input", where="--data"
         )
     show_options(of, spec, universe, request, config, as_json)
 
@@ -495,22 +495,22 @@ def _choices(
         "--add": ("plan --margin", request.added),
         "--toml": ("plan --margin", request.chosen),
         "--areas": ("plan --areas", listed),
-        "--optimise": ("optimise", targets),
+        "--optimize": ("optimize", targets),
         "--data": ("plan --areas", paths),
     }
 
 
-def _optimised(
+def _optimized(
     given: Specification,
     universe: str | None,
-    options: OptimiseOptions,
+    options: OptimizeOptions,
     request: PlanRequest,
     listed: Path | None,
     as_json: bool,
 ) -> None:
     """Show the best shares; other requests for a plan are refused with them."""
     others = {"--margin": request.margins, "--add": request.added, "--areas": listed}
-    _alone("--optimise", {**others, "--coverage": request.coverage})
+    _alone("--optimize", {**others, "--coverage": request.coverage})
     if request.chosen not in (None, OPTIMUM):
         raise UserError(
             f"there is no plan {request.chosen!r} here",
@@ -519,11 +519,11 @@ def _optimised(
         )
     as_toml = request.chosen is not None
     of = cast(OptimizedHalf, publication(given.publication()))
-    if of.optimised_from == "release":
-        dhc = of_kind(DhcSpec, given, "--optimise")
+    if of.optimized_from == "release":
+        dhc = of_kind(DhcSpec, given, "--optimize")
         show_dhc_optimum(dhc, universe, options, as_toml, as_json)
         return
-    spec = of_kind(RunSpec, given, "--optimise")
+    spec = of_kind(RunSpec, given, "--optimize")
     show_optimum(spec, _universe(spec, universe), options, as_toml, as_json)
 
 

@@ -1,4 +1,4 @@
-r"""Guards on epsilon for the optimiser: what a change of one record may cost, by relation and change.
+r"""Guards on epsilon for the optimizer: what a change of one record may cost, by relation and change.
 
 A guard names a line of a privacy statement: a guarantee (between any data sets, or between those
 that agree on what is published exactly; of one universe or of all together), or a change of one

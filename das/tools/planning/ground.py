@@ -221,7 +221,7 @@ def _pairs(plan: Plan) -> tuple[LevelQuery, ...]:
         raise InputError(
             f"the noise is {plan.mechanism}, whose variance does not fall with its cost",
             where="budget.mechanism",
-            remedy="only plans of the discrete Gaussian are optimised",
+            remedy="only plans of the discrete Gaussian are optimized",
         )
     return tuple((d.level, d.query) for d in plan.plain)
 

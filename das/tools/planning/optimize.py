@@ -1,4 +1,4 @@
-"""``das plan --optimise``: the best shares of a budget, on the terminal, as JSON, or as tables of a
+"""``das plan --optimize``: the best shares of a budget, on the terminal, as JSON, or as tables of a
 configuration."""
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SOME = 10
 
 
 @dataclass(frozen=True)
-class OptimiseOptions:
+class OptimizeOptions:
     """The options of the command that are for this."""
 
     targets: Path
@@ -91,7 +91,7 @@ class OptimiseOptions:
 
 
 def show_optimum(
-    spec: RunSpec, universe: Planned, asked: OptimiseOptions, as_toml: bool, as_json: bool
+    spec: RunSpec, universe: Planned, asked: OptimizeOptions, as_toml: bool, as_json: bool
 ) -> None:
     where = str(asked.targets)
     levels = spec.geography.levels
@@ -127,7 +127,7 @@ def show(optimum: Optimum, spec: Specification, universe: str, records: str, as_
 
 
 def _ground(
-    spec: RunSpec, universe: str, asked: OptimiseOptions, lists: Sequence[Path], shown: Progress
+    spec: RunSpec, universe: str, asked: OptimizeOptions, lists: Sequence[Path], shown: Progress
 ) -> TreeKnowledge:
     if asked.units is not None:
         try:
@@ -354,24 +354,24 @@ def made_from(optimum: Optimum, targets: str) -> tuple[str, ...]:
 def toml_of(optimum: Optimum, targets: str, tables: str) -> str:
     """The ``tables`` of a configuration, after what is proved of them."""
     head = [
-        f"# das plan --optimise {targets}: {optimum.certificate}",
+        f"# das plan --optimize {targets}: {optimum.certificate}",
         *(f"# {m}" for m in optimum.ground.made_from),
     ]
     return "\n".join(head) + "\n" + tables
 
 
-# ``das plan --optimise`` for the DHC: shares of one universe, from the cells of a release.
+# ``das plan --optimize`` for the DHC: shares of one universe, from the cells of a release.
 
 
 def show_dhc_optimum(
-    spec: DhcSpec, universe: str | None, asked: OptimiseOptions, as_toml: bool, as_json: bool
+    spec: DhcSpec, universe: str | None, asked: OptimizeOptions, as_toml: bool, as_json: bool
 ) -> None:
     """Levels without a target keep their shares. Raises :class:`UserError` for what does not fit
     the DHC."""
     if asked.like is None:
         raise UserError(
             "the DHC is planned from the cells of an earlier release",
-            where="--optimise",
+            where="--optimize",
             remedy="name a release of the DHC with --like",
         )
     where, levels = str(asked.targets), spec.geography.levels

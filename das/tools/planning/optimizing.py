@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.planning import repriced
-from das.design import optimise as exact
+from das.design import optimize as exact
 from das.design.model import Choices, Estimand, LevelQuery, Model
-from das.design.optimise import enlarged, optimise
+from das.design.optimize import enlarged, optimize
 from das.design.problem import MET, CertifiedAllocation, Problem
 from das.design.recursion import Recursion
 from das.design.target_set import AccuracyTarget, LossLimit, TargetSet, redundant
@@ -149,7 +149,7 @@ def optimum(
     limits = [*(loss.limit(pairs) for loss in losses), *_of_pairs(pairs_cost, pairs)]
     problem = target_set.problem(model, now, now * float(total / plan.cost), limits)
     gap, steps = GAPS[ground.kind]
-    found = optimise(problem, gap, steps, _SearchProgress(progress, model))
+    found = optimize(problem, gap, steps, _SearchProgress(progress, model))
     chosen = _chosen(universe, problem, found, costs, total, gap)
     kept = {pair: costs[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
     made = repriced(plan, lowered(scaled_down(pairs_cost, chosen, kept), kept, losses, plan))

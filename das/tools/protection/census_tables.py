@@ -17,7 +17,7 @@ from das.errors import SpecError
 from das.model.query import Grouping
 from das.model.redistricting import CENRACE, PL94
 from das.model.schema import RACES, Attribute, Schema
-from das.model.tabulation import LabelledWhere, Tabulation, Where
+from das.model.tabulation import LabeledWhere, Tabulation, Where
 from das.model.universe import ADULTS, by_origin_and_race, by_race
 from das.publications.dhc.model.person_tables import (
     TableLines,
@@ -91,7 +91,7 @@ def sf1_schema(single_years: bool = False) -> Schema:
     return Schema("sf1", (SEX, ages, _ORIGIN, _RACE), recodes)
 
 
-def _tallied(where: Where) -> tuple[LabelledWhere, ...]:
+def _tallied(where: Where) -> tuple[LabeledWhere, ...]:
     """Those of each race, alone or in combination."""
     return tuple(
         (f"{race} alone or in combination", {**where, "cenrace": _with(race)}) for race in RACES
@@ -102,20 +102,20 @@ def _with(race: str) -> tuple[str, ...]:
     return tuple(c for c in CENRACE if race in c.split("+"))
 
 
-def _by_race(where: Where) -> tuple[LabelledWhere, ...]:
+def _by_race(where: Where) -> tuple[LabeledWhere, ...]:
     return columns(by(_RACE), where)
 
 
-def _by_origin_and_race(where: Where) -> tuple[LabelledWhere, ...]:
+def _by_origin_and_race(where: Where) -> tuple[LabeledWhere, ...]:
     return ("Hispanic or Latino", {**where, **_HISPANIC}), *_by_race({**where, **_OTHERS})
 
 
-def _sex_by(ages: TableLines) -> tuple[LabelledWhere, ...]:
+def _sex_by(ages: TableLines) -> tuple[LabeledWhere, ...]:
     both = columns(by(SEX, ages))
     return tuple(x for x in both if len(x[1]) > 1)  # without the sum of each sex
 
 
-def iterations(name: str, title: str, lines: tuple[LabelledWhere, ...]) -> list[Tabulation]:
+def iterations(name: str, title: str, lines: tuple[LabeledWhere, ...]) -> list[Tabulation]:
     """The table of each of seven race groups, of those of Hispanic origin, and of the White alone
     who are not."""
     ways: list[Where] = [{"cenrace": races} for races in _ITERATIONS]
@@ -218,7 +218,7 @@ def field_of(name: str) -> tuple[str, int] | None:
 
 
 @cache
-def _columns() -> dict[str, tuple[LabelledWhere | None, ...]]:
+def _columns() -> dict[str, tuple[LabeledWhere | None, ...]]:
     """By table, each column, ``None`` where it counts a person several times."""
     schema = sf1_schema(single_years=True)
     twenty_three = next(g for g in schema.recodes if g.name == "age_23_groups")
@@ -227,7 +227,7 @@ def _columns() -> dict[str, tuple[LabelledWhere | None, ...]]:
     by_age = columns(total({}, by(SEX, by(twenty_three))))
     single = columns(total({}, by(SEX, _single_years())))
     seven = by(RACE7)
-    out: dict[str, tuple[LabelledWhere | None, ...]] = {
+    out: dict[str, tuple[LabeledWhere | None, ...]] = {
         "P1": (("Total", {}),),
         "P3": columns(total({}, seven)),
         "P4": columns(total({}, by(HISPANIC))),
@@ -261,7 +261,7 @@ def _single_years() -> TableLines:
     )
 
 
-def _table_tallied(where: Where) -> tuple[LabelledWhere, ...]:
+def _table_tallied(where: Where) -> tuple[LabeledWhere, ...]:
     return tuple(
         (race, {**where, "cenrace": tuple(c for c in CENRACE if race in c.split("+"))})
         for race in RACES
@@ -318,7 +318,7 @@ def published_columns(
     return PublishedColumns(coarse, order, schema, tuple(cell.tolist()))
 
 
-def _shown(every: Sequence[LabelledWhere | None], numbers: Sequence[int]) -> list[LabelledWhere]:
+def _shown(every: Sequence[LabeledWhere | None], numbers: Sequence[int]) -> list[LabeledWhere]:
     return [c for n in numbers if (c := every[n - 1]) is not None]
 
 

@@ -140,7 +140,8 @@ def _costs(command: Callable[..., CommandAnswer]) -> Callable[..., None]:
             help="Repeatable. Default: 1/2, 1/5, 1/10 and 1/50.",
         ),
         click.option(
-            "--neighbours",
+            "--neighbors",
+            "neighbours",
             type=click.Choice([n.value for n in Neighbours]),
             default="unbounded",
             show_default=True,

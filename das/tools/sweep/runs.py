@@ -159,10 +159,10 @@ def _panel(
     level = rows[0].level
     chart = Chart(4.6, 3.9)
     chart.x.log = chart.y.log = True
-    for query, (colour, marker, _) in zip(drawn(rows), SERIES, strict=False):
+    for query, (color, marker, _) in zip(drawn(rows), SERIES, strict=False):
         asked = [r for r in rows if r.query == query]
         noisy = [r for r in asked if r.source == "nmf"]
-        _theory(chart, noisy or asked, colour, marker, query, drawn=bool(noisy))
+        _theory(chart, noisy or asked, color, marker, query, drawn=bool(noisy))
         for method in dict.fromkeys(r.method for r in rows):
             here = [
                 r
@@ -170,7 +170,7 @@ def _panel(
                 if (r.query, r.method, r.source) == (query, method, "postprocessed") and r.mae > 0
             ]
             _line(
-                chart, here, MarkStyle(colour, LINES[method], marker, size=5), f"{query}, {method}"
+                chart, here, MarkStyle(color, LINES[method], marker, size=5), f"{query}, {method}"
             )
     if chart.has_data():
         chart.rule(float(axis.here), upright=True, dash="-.")
@@ -183,17 +183,17 @@ def _panel(
 
 
 def _theory(
-    chart: Chart, noisy: Sequence[SummaryRow], colour: str, marker: str, query: str, *, drawn: bool
+    chart: Chart, noisy: Sequence[SummaryRow], color: str, marker: str, query: str, *, drawn: bool
 ) -> None:
     """Open marks: measured, where all was ``drawn``; dotted: what the noise alone must give."""
     at = sorted((float(r.budget), r.mae) for r in noisy if drawn and r.mae > 0)
     if at:
         xs, ys = zip(*at, strict=True)
-        chart.plot(xs, ys, MarkStyle(colour, mark=marker, face="#fff", size=5), f"{query}, noisy")
+        chart.plot(xs, ys, MarkStyle(color, mark=marker, face="#fff", size=5), f"{query}, noisy")
     known = sorted({(float(r.budget), r.expected_mae) for r in noisy if r.expected_mae})
     if known:
         xs, ys = zip(*known, strict=True)
-        chart.plot(xs, ys, MarkStyle(colour, ":", width=1.1))
+        chart.plot(xs, ys, MarkStyle(color, ":", width=1.1))
 
 
 def _line(chart: Chart, rows: Sequence[SummaryRow], look: MarkStyle, label: str) -> None:

@@ -1,4 +1,4 @@
-"""Estimates of areas against dense generalised least squares: every lowest cell a variable, all
+"""Estimates of areas against dense generalized least squares: every lowest cell a variable, all
 that is known an equation.
 """
 
@@ -150,7 +150,7 @@ def compare(
 @pytest.mark.parametrize("level", [None, "L0", "L1", "L2"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
-def test_one_pass_is_dense_generalised_least_squares(
+def test_one_pass_is_dense_generalized_least_squares(
     schema: Schema, seed: int, level: str | None
 ) -> None:
     """With known totals at any level, units whose dwellings hold some cells alone, and only

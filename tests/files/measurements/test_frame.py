@@ -1,4 +1,4 @@
-"""Noisy measurements as a frame: the same numbers as the reader's, labelled, from files whose types
+"""Noisy measurements as a frame: the same numbers as the reader's, labeled, from files whose types
 drift.
 """
 

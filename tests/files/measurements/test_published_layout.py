@@ -58,7 +58,7 @@ def names(run: Path) -> Mapping[str, str]:
 
 def bureau_codes(run: Path) -> dict[str, str]:
     """Our codes in the Bureau's style, except the root's: 0, state, 1 and the county in four digits, then numbers of
-    the optimised spine, and the block's own sixteen digits at the end."""
+    the optimized spine, and the block's own sixteen digits at the end."""
     spine = spine_file.read(run / "release" / "spine.parquet")
     new = [["0"]]
     for depth, level in enumerate(spine.levels[1:], start=1):

@@ -1,5 +1,5 @@
 """A release whose files are cut: the whole of each is its upper tree and its subtrees, on the
-shipped extract and its optimised spine."""
+shipped extract and its optimized spine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_spine(opened: OpenedRelease, subtrees: Subtrees, tmp_path: Path) ->
 def test_the_trees_that_were_measured(
     opened: OpenedRelease, subtrees: Subtrees, tmp_path: Path
 ) -> None:
-    """A state is in two branches of an optimised spine, and a subtree in two runs of its rows."""
+    """A state is in two branches of an optimized spine, and a subtree in two runs of its rows."""
     for name, tree in opened.trees.items():
         path = tmp_path / name / tree_file.NAME
         tree_file.write(path, tree, opened.spine, subtrees)

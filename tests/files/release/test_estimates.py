@@ -72,7 +72,7 @@ WHOLE = Spine(
 
 @pytest.fixture
 def cut(tmp_path):
-    """Two subtrees, whose units lie among each other, as on an optimised spine."""
+    """Two subtrees, whose units lie among each other, as on an optimized spine."""
     for subtree, units in ((1, [0, 1, 4]), (2, [2, 3, 5])):
         spine = WHOLE.restricted("C", np.array(units))
         write(tmp_path, "C", TOY, spine, given(spine), subtree)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from das.model.query import Grouping
 from das.model.redistricting import CENRACE, PL94
 from das.model.schema import RACES, Attribute
-from das.model.tabulation import LabelledWhere, Tabulation, Where
+from das.model.tabulation import LabeledWhere, Tabulation, Where
 from das.model.universe import ADULTS, by_origin_and_race, by_race
 from das.publications.dhc.model import quarters
 from das.publications.dhc.model.households import (
@@ -45,7 +45,7 @@ TableLine = tuple[str, Where, tuple["TableLine", ...]]
 TableLines = tuple[TableLine, ...]
 
 
-def columns(lines: TableLines, where: Where | None = None) -> tuple[LabelledWhere, ...]:
+def columns(lines: TableLines, where: Where | None = None) -> tuple[LabeledWhere, ...]:
     """Each line before those below it.
 
     >>> from das.publications.dhc.model.persons import SEX
@@ -54,7 +54,7 @@ def columns(lines: TableLines, where: Where | None = None) -> tuple[LabelledWher
     return tuple(_walk(lines, where or {}))
 
 
-def _walk(lines: TableLines, above: Where) -> Iterator[LabelledWhere]:
+def _walk(lines: TableLines, above: Where) -> Iterator[LabeledWhere]:
     for label, where, below in lines:
         here = {**above, **where}
         yield label, here
@@ -102,7 +102,7 @@ def _who(label: str, *relgq: str, below: TableLines = (), where: Where | None = 
 # --- race and origin
 
 
-def _tallied(origin: Where) -> tuple[LabelledWhere, ...]:
+def _tallied(origin: Where) -> tuple[LabeledWhere, ...]:
     """Those of each race, alone or in combination: a person counts once for each."""
     names = PL94.attribute("cenrace").labels[: len(RACES)]
     return tuple(
@@ -114,12 +114,12 @@ def _tallied(origin: Where) -> tuple[LabelledWhere, ...]:
     )
 
 
-def _sum(label: str, lines: tuple[LabelledWhere, ...]) -> tuple[LabelledWhere, ...]:
+def _sum(label: str, lines: tuple[LabeledWhere, ...]) -> tuple[LabeledWhere, ...]:
     """Their sum before some lines."""
     return (label, tuple(where for _, where in lines if not isinstance(where, tuple))), *lines
 
 
-def _tallied_by_origin() -> tuple[LabelledWhere, ...]:
+def _tallied_by_origin() -> tuple[LabeledWhere, ...]:
     parts = (
         _sum(label, _tallied({"hispanic": (code,)}))
         for code, label in zip(HISPANIC.levels, HISPANIC.labels, strict=True)
@@ -287,7 +287,7 @@ _BY_SEX_AND_AGE = by(SEX, by_age(P12))
 _BY_RELATIONSHIP = columns(_relationship())
 _BY_QUARTERS = columns(_by_quarters(types=False))
 #: Title and columns of each, by its name.
-_TABLES: dict[str, tuple[str, tuple[LabelledWhere, ...]]] = {
+_TABLES: dict[str, tuple[str, tuple[LabeledWhere, ...]]] = {
     "P1": ("Total population", columns(total({}))),
     "P3": ("Race", columns(total({}, by(RACE7)))),
     "P4": ("Hispanic or Latino", columns(total({}, by(HISPANIC)))),

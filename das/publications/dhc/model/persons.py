@@ -111,7 +111,7 @@ _INSTITUTIONAL = quarters.levels("correctional", "juvenile", "nursing", "other-i
 def _of_relgq(name: str, title: str, groups: Mapping[str, tuple[str, Sequence[str]]]) -> Grouping:
     members = {code: levels for code, (_, levels) in groups.items()}
     grouping = Grouping.from_levels(name, _RELGQ.name, _RELGQ.levels, members, name)
-    return grouping.labelled(title, {code: label for code, (label, _) in groups.items()}, name)
+    return grouping.labeled(title, {code: label for code, (label, _) in groups.items()}, name)
 
 
 _EACH = {level: (label, (level,)) for level, label in RELATIONSHIPS.items()}

@@ -327,7 +327,7 @@ def _two_way(rows: Bools, y: Ints) -> bool:
 # solution, and so it is the truth if the lines are exact. From any other solution the answer is between
 # half of this and twice this, at most 100 where the number of records is known.
 #
-# *The program.* With :math:`|x - x^0|_1 = \sum x + N - 2 \sum_k \min(x_k, a_k)`, minimise
+# *The program.* With :math:`|x - x^0|_1 = \sum x + N - 2 \sum_k \min(x_k, a_k)`, minimize
 # :math:`\sum_k m_k - \sum_k x_k / 2` where a binary :math:`z_k` tells the two cases of a minimum
 # apart:
 #

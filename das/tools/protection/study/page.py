@@ -86,7 +86,7 @@ class FrontierMean(NoRepr):
 # The figures of a study of protection methods: the risk-utility map, and what is withheld.
 
 #: The color of each kind of statement, in the words of :class:`das.tools.protection.truth.method.Guarantee`.
-COLOURS = {"formal": "#0072B2", "conditional": "#B8860B", "none": "#8C2D04"}
+COLORS = {"formal": "#0072B2", "conditional": "#B8860B", "none": "#8C2D04"}
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _LINES = ("-", "--", "-.", ":")
 #: What the vertical axis shows.
@@ -203,10 +203,10 @@ def _curve(
 ) -> None:
     """Points in the order of the settings, with intervals over keys. Hollow with other tables."""
     first = some[0][0].first
-    colour, mark = COLOURS[first.guarantee], _MARKS[i % len(_MARKS)]
+    color, mark = COLORS[first.guarantee], _MARKS[i % len(_MARKS)]
     own = first.tables == PUBLISHED
     line = _LINES[i % len(_LINES)] if len(some) > 1 else ""
-    look = MarkStyle(colour, line, mark, face=None if own else "#fff", size=7, width=1.1)
+    look = MarkStyle(color, line, mark, face=None if own else "#fff", size=7, width=1.1)
     xs, ys = [x for _, x, _, _ in some], [y for _, _, y, _ in some]
     held = [(x, y, m) for _, x, y, m in some if m.low is not None and m.high is not None]
     if held:
@@ -215,7 +215,7 @@ def _curve(
             [y for _, y, _ in held],
             [float(m.low or 0) for _, _, m in held],
             [float(m.high or 0) for _, _, m in held],
-            MarkStyle(colour, width=0.9),
+            MarkStyle(color, width=0.9),
             cap=2,
         )
     chart.plot(xs, ys, look, label)
@@ -287,8 +287,8 @@ def withheld_figure(settings: Sequence[ShownSetting], level: str) -> str:
         return ""
     chart = Chart(8.6, 0.8 + 0.34 * len(rows))
     for i, (s, value) in enumerate(rows):
-        colour = COLOURS[s.first.guarantee]
-        chart.bars([(0.0, value, i - 0.3, i + 0.3)], MarkStyle(colour))
+        color = COLORS[s.first.guarantee]
+        chart.bars([(0.0, value, i - 0.3, i + 0.3)], MarkStyle(color))
         chart.say(Words(f"{value:.0f} %", value, i, 5, 0))
     chart.x.low, chart.x.high = 0.0, 112.0
     chart.x.ticks = [(v, f"{v:.0f} %") for v in (0.0, 25.0, 50.0, 75.0, 100.0)]
@@ -345,7 +345,7 @@ def frontier_page(means: Sequence[FrontierMean], facts: StudyFacts) -> str:
         errors=[_errors(s, facts) for s in settings if s.first.tables == PUBLISHED],
         error_uses=[(name, title, levels) for name, title in facts.uses.items()],
         biases=_biases(settings, facts),
-        colours=COLOURS,
+        colors=COLORS,
         use=use,
         place=_place(facts.use_level),
         lowest=_place(facts.lowest),

@@ -30,7 +30,7 @@ from das.model.query import Grouping
 from das.model.redistricting import CENRACE
 from das.model.schema import RACES, Schema
 from das.model.spine import Spine
-from das.model.tabulation import LabelledWhere, Tabulation, Where
+from das.model.tabulation import LabeledWhere, Tabulation, Where
 from das.tables import Table, table
 from das.tools.protection.published import (
     UNBOUNDED,
@@ -109,7 +109,7 @@ def tables_1980(tables: TableSet) -> TableSet:
 def _by_race(schema: Schema) -> tuple[Table, ...]:
     """The total and those of Hispanic origin; race, and origin by race, of all and of adults."""
     grouped = replace(schema, recodes=(*schema.recodes, races()))
-    hispanic: LabelledWhere = ("Hispanic or Latino", {"hispanic": ("hispanic",)})
+    hispanic: LabeledWhere = ("Hispanic or Latino", {"hispanic": ("hispanic",)})
     asked = (
         Tabulation("A0", "Total and origin", columns=(("Total", {}), hispanic)),
         Tabulation("A1", "Race", "race1980", total=False),

@@ -52,7 +52,7 @@ _CLOSE = 0.95
 _SHRINK = ((0.5, 0.2), (0.1, 0.5), (0.0, 1.5))
 #: How many times the barrier a product of a variable and its multiplier is at most, and one by it
 #: at least.
-_CENTRED = 10.0
+_CENTERED = 10.0
 #: The relative step of the differences that second derivatives are taken from.
 _DIFFERENCE = 1e-5
 #: Take a step with a barrier below the gap and limits exceeded by at most ``_NEAR``. It stalls if
@@ -121,7 +121,7 @@ class _Point:
         )
         point.z = point.barrier / x
         point.dual[: len(some)] = np.maximum(allocation.price - problem.weight, 0.0)[some] * scale
-        return point._centred()
+        return point._centered()
 
     @property
     def terms(self) -> int:
@@ -218,12 +218,12 @@ class _Point:
         other = min(_most(dual, d_dual), _most(z, dz))
         self.x, self.slack, self.last = there, slack, min(part, other)
         self.dual, self.z = dual + other * d_dual, z + other * dz
-        self._centred()
+        self._centered()
         return True
 
-    def _centred(self) -> _Point:
+    def _centered(self) -> _Point:
         """With multipliers that are not far from the barrier's."""
-        mu, k = self.barrier, _CENTRED
+        mu, k = self.barrier, _CENTERED
         self.z = np.clip(self.z, mu / k / self.x, mu * k / self.x)
         self.dual = np.clip(self.dual, mu / k / self.slack, mu * k / self.slack)
         return self
@@ -344,7 +344,7 @@ _PLENTY = 1e4
 _DEAR = 1e2
 
 
-def optimise(
+def optimize(
     problem: Problem,
     gap: float = 1e-3,
     steps: int = 2000,
@@ -459,7 +459,7 @@ def _check_held(problem: Problem) -> None:
 def _check_possible(problem: Problem, steps: int) -> None:
     """Raises where the limits alone need more than there is."""
     total = float(problem.start.sum())
-    least = optimise(replace(problem, weight=np.zeros_like(problem.weight), loss=None), 1e-3, steps)
+    least = optimize(replace(problem, weight=np.zeros_like(problem.weight), loss=None), 1e-3, steps)
     if least.bound > total * (1 + MET):
         worst = problem.model.estimands[int(np.argmax(least.price))]
         raise SpecError(

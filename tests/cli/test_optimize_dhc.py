@@ -1,4 +1,4 @@
-"""``das plan --optimise`` for the DHC: from the cells of a release, with new queries, guards and a
+"""``das plan --optimize`` for the DHC: from the cells of a release, with new queries, guards and a
 certificate; the tables that it writes make the plan.
 """
 
@@ -49,7 +49,7 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def args(targets: Path, *more: Any) -> tuple[Any, ...]:
-    return ("dhc-2020", "--optimise", targets, "--universe", "households", *more)
+    return ("dhc-2020", "--optimize", targets, "--universe", "households", *more)
 
 
 def test_it_finds_better_shares_of_the_levels_with_targets_and_proves_them(

@@ -79,7 +79,7 @@ def check(found: Optimum, rho: Fraction) -> None:
 def test_a_plan_costs_exactly_its_total(
     worlds: Worlds, spine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over the optimised spine, where some tracts, and whole levels of this extract, are only
+    """Over the optimized spine, where some tracts, and whole levels of this extract, are only
     children, too.
     """
     monkeypatch.setitem(optimizing.GAPS, "tree", (5e-3, 60))
@@ -122,7 +122,7 @@ def test_records_that_are_added_or_removed_are_half_as_costly() -> None:
     """The same rho buys twice the precision: what is said is in persons, and limits are."""
     found = []
     for neighbours in ("bounded", "unbounded"):
-        s = spec(f"budget.neighbours={neighbours}")
+        s = spec(f"budget.neighbors={neighbours}")
         ground = plan_ground.of_units(s, s.persons, NATION)
         found.append(optimum(s.persons, TargetSet("best", WISHES), ground))
         draw = next(d for d in s.persons.plan.plain if (d.level, d.query) == ("US", "detailed"))
@@ -238,7 +238,7 @@ housing_units = true
 group_quarters = true
 [budget]
 rho = "1"
-neighbours = "bounded"
+neighbors = "bounded"
 levels = { State = "1/3", County = "1/3", Block = "1/3" }
 [budget.queries.State]
 total = "1/2"

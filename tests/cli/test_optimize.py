@@ -1,4 +1,4 @@
-"""``das plan --optimise``: what it shows, the tables that it writes, and what it answers to
+"""``das plan --optimize``: what it shows, the tables that it writes, and what it answers to
 impossible requests.
 """
 
@@ -46,7 +46,7 @@ def with_budget(tables: str) -> str:
 
 
 def test_the_terminal_and_json_say_the_same(das: Das, targets: Path) -> None:
-    args = ("pl94-2010", "--optimise", targets, *UNITS)
+    args = ("pl94-2010", "--optimize", targets, *UNITS)
     code, out, err = das(*args, "--json")
     assert (code, err) == (0, "")
     said = json.loads(out)
@@ -73,7 +73,7 @@ def test_the_terminal_and_json_say_the_same(das: Das, targets: Path) -> None:
 def test_what_becomes_worse_is_said(das: Das, targets: Path, tmp_path: Path) -> None:
     """Without a guard: by how much, and that its own draw is smaller; and that nothing does, with
     one."""
-    args = ("pl94-2010", "--optimise", targets, *UNITS)
+    args = ("pl94-2010", "--optimize", targets, *UNITS)
     out, rows = das(*args)[1], json.loads(das(*args, "--json")[1])
     worse = [r for r in rows["others"] if r["best"] > 1.005 * r["now"]]
     assert len(worse) > 12
@@ -94,14 +94,14 @@ def test_what_becomes_worse_is_said(das: Das, targets: Path, tmp_path: Path) -> 
     guarded.write_text("[guard]\neverything = 1.0\n" + TARGETS)
     assert (
         "nothing that is a target or is measured becomes worse"
-        in das("pl94-2010", "--optimise", guarded, *UNITS)[1]
+        in das("pl94-2010", "--optimize", guarded, *UNITS)[1]
     )
 
 
 def test_a_gap_that_did_not_close_is_said(
     das: Das, targets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    args = ("pl94-2010", "--optimise", targets, *UNITS, "--set", "geography.spine=tabulation")
+    args = ("pl94-2010", "--optimize", targets, *UNITS, "--set", "geography.spine=tabulation")
     said = json.loads(das(*args, "--json")[1])
     assert said["gap"] < 4e-4
     assert "NOT PROVED BEST" not in das(*args)[1]
@@ -121,7 +121,7 @@ def test_guards_on_epsilon_are_shown(das: Das, tmp_path: Path) -> None:
         '[guard.epsilon.guarantee_of_neighbours_that_agree]\npersons = "now"\n'
         '[guard.epsilon.changes]\nvotingage = "9"\n' + TARGETS
     )
-    args = ("pl94-2010", "--optimise", guarded, *UNITS, "--set", "geography.spine=tabulation")
+    args = ("pl94-2010", "--optimize", guarded, *UNITS, "--set", "geography.spine=tabulation")
     rows = json.loads(das(*args, "--json")[1])["guards"]
     assert [(r["relation"], r["name"], r["over"]) for r in rows] == [
         ("guarantee_of_neighbours_that_agree", "persons", "whole units"),
@@ -143,7 +143,7 @@ def test_a_price_without_an_improvement_is_explained(das: Das, tmp_path: Path) -
         TARGET
         + 'ratio = 1.0\nweight = 0.001\n[[target]]\nlevel = "State"\nquery = "hispanic * cenrace"\nweight = 20\n'
     )
-    args = ("pl94-2010", "--optimise", limited, *UNITS)
+    args = ("pl94-2010", "--optimize", limited, *UNITS)
     row = json.loads(das(*args, "--json")[1])["targets"][0]
     assert row["price"] > 0.05
     assert row["best"] > row["now"] / 1.005
@@ -158,8 +158,8 @@ def test_tables_put_into_a_configuration_are_the_plan(
     das: Das, commands: Commands, targets: Path, tmp_path: Path
 ) -> None:
     for options in (("--spare",), ("--rho", "22/7")):
-        said = json.loads(das("pl94-2010", "--optimise", targets, *UNITS, *options, "--json")[1])
-        code, tables, err = das("pl94-2010", "--optimise", targets, *UNITS, *options, "--toml")
+        said = json.loads(das("pl94-2010", "--optimize", targets, *UNITS, *options, "--json")[1])
+        code, tables, err = das("pl94-2010", "--optimize", targets, *UNITS, *options, "--toml")
         assert (code, err) == (0, "")
         (tmp_path / "best.toml").write_text(with_budget(tables))
         spec = parse(with_budget(tables), where="c")
@@ -198,7 +198,7 @@ def test_the_privacy_statement_names_what_a_plan_was_made_from(
         CONFIG,
         "--set",
         "geography.spine=tabulation",
-        "--optimise",
+        "--optimize",
         targets,
         "--data",
         data,
@@ -222,7 +222,7 @@ def test_the_privacy_statement_names_what_a_plan_was_made_from(
 
 def test_another_universe_has_a_plan_of_its_own(das: Das, tmp_path: Path) -> None:
     (tmp_path / "h.toml").write_text('[[target]]\nlevel = "County"\nquery = "h1"\n')
-    args = ("pl94-2010", "--optimise", tmp_path / "h.toml", *UNITS, "--universe", "housing")
+    args = ("pl94-2010", "--optimize", tmp_path / "h.toml", *UNITS, "--universe", "housing")
     code, out, _ = das(*args, "--json")
     assert code == 0
     said = json.loads(out)
@@ -234,7 +234,7 @@ def test_another_universe_has_a_plan_of_its_own(das: Das, tmp_path: Path) -> Non
 
 def test_a_release_gives_the_tree_and_predicts(das: Das, targets: Path, worlds: Worlds) -> None:
     run = worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand")
-    code, out, _ = das("pl94-2010", "--optimise", targets, "--like", run)
+    code, out, _ = das("pl94-2010", "--optimize", targets, "--like", run)
     assert code == 0
     assert "predicted now" in out
 
@@ -247,8 +247,8 @@ def test_a_list_of_blocks_is_a_target(das: Das, worlds: Worlds, tmp_path: Path) 
     list_ = tmp_path / "wards.csv"
     list_.write_text("area,block\n" + "".join(f"{n % 5},{b}\n" for n, b in enumerate(blocks)))
     tree = ("--set", "geography.spine=tabulation", "--json")
-    like = das("pl94-2010", "--optimise", list_, "--like", run, *tree)
-    data = das("pl94-2010", "--optimise", list_, "--data", worlds.data("one thousand"), *tree)
+    like = das("pl94-2010", "--optimize", list_, "--like", run, *tree)
+    data = das("pl94-2010", "--optimize", list_, "--data", worlds.data("one thousand"), *tree)
     found, over = json.loads(like[1]), json.loads(data[1])
     (target,) = found["targets"]
     assert (target["kind"], target["query"]) == ("wards.csv", "total")
@@ -261,14 +261,14 @@ def test_a_list_of_blocks_is_a_target(das: Das, worlds: Worlds, tmp_path: Path) 
     (tmp_path / "t.toml").write_text(
         f'hold = ["Block"]\n[guard]\neverything = 1.0\n[[area]]\nkind = "{list_}"\nquery = "total"\n'
     )
-    named = das("pl94-2010", "--optimise", tmp_path / "t.toml", "--like", run, *tree)
+    named = das("pl94-2010", "--optimize", tmp_path / "t.toml", "--like", run, *tree)
     assert json.loads(named[1])["targets"] == found["targets"]
-    refused(das("pl94-2010", "--optimise", list_, *UNITS), "areas need real blocks")
+    refused(das("pl94-2010", "--optimize", list_, *UNITS), "areas need real blocks")
     list_.write_text("area,block\nx,none\n")
-    refused(das("pl94-2010", "--optimise", list_, "--like", run), "wards.csv, line 2")
+    refused(das("pl94-2010", "--optimize", list_, "--like", run), "wards.csv, line 2")
     two = '[[area]]\nkind = "a/x.csv"\nquery = "total"\n[[area]]\nkind = "b/x.csv"\nquery = "h1"\n'
     (tmp_path / "t.toml").write_text(two)
-    refused(das("pl94-2010", "--optimise", tmp_path / "t.toml", *UNITS), "have one name")
+    refused(das("pl94-2010", "--optimize", tmp_path / "t.toml", *UNITS), "have one name")
 
 
 def codes(table: Path) -> list[str]:
@@ -340,14 +340,14 @@ def refused(found: tuple[int, str, str], said: str) -> None:
 def test_a_bad_file_of_targets_is_told(das: Das, tmp_path: Path, name: str) -> None:
     text, said = BAD_FILES[name]
     (tmp_path / "bad.toml").write_text(text)
-    refused(das("pl94-2010", "--optimise", tmp_path / "bad.toml", *UNITS, "--json"), said)
+    refused(das("pl94-2010", "--optimize", tmp_path / "bad.toml", *UNITS, "--json"), said)
 
 
 def test_a_file_that_is_none_or_no_text_is_told(das: Das, tmp_path: Path) -> None:
-    refused(das("pl94-2010", "--optimise", tmp_path / "none.toml", *UNITS), "none.toml")
+    refused(das("pl94-2010", "--optimize", tmp_path / "none.toml", *UNITS), "none.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe[[target]]")
-    refused(das("pl94-2010", "--optimise", tmp_path / "bad.toml", *UNITS), "cannot be read")
-    refused(das("pl94-2010", "--optimise", tmp_path, *UNITS), "cannot be read")
+    refused(das("pl94-2010", "--optimize", tmp_path / "bad.toml", *UNITS), "cannot be read")
+    refused(das("pl94-2010", "--optimize", tmp_path, *UNITS), "cannot be read")
 
 
 @pytest.mark.parametrize(
@@ -369,9 +369,9 @@ def test_a_file_that_is_none_or_no_text_is_told(das: Das, tmp_path: Path) -> Non
         ((*UNITS, "--spare", "--rho", "1"), "the kept measurements take"),
         ((*UNITS, "--keep", "Contry:total"), "did you mean County?"),
         ((*UNITS, "--keep", "County:"), "--keep County:"),
-        ((*UNITS, "--margin", "Tract:total=5"), "goes without --optimise"),
-        ((*UNITS, "--coverage", "0.9"), "goes without --optimise"),
-        ((*UNITS, "--areas", "x.csv"), "goes without --optimise"),
+        ((*UNITS, "--margin", "Tract:total=5"), "goes without --optimize"),
+        ((*UNITS, "--coverage", "0.9"), "goes without --optimize"),
+        ((*UNITS, "--areas", "x.csv"), "goes without --optimize"),
         ((*UNITS, "--toml", "worst"), "there is no plan 'worst'"),
         ((*UNITS, "--universe", "houses"), "there is no universe 'houses'"),
         ((*UNITS, "--universe", "housing"), "no attribute 'Voting-Age'"),
@@ -382,20 +382,20 @@ def test_a_file_that_is_none_or_no_text_is_told(das: Das, tmp_path: Path) -> Non
 def test_options_that_do_not_go_together_or_say_nothing(
     das: Das, targets: Path, options: tuple[str, ...], said: str
 ) -> None:
-    refused(das("pl94-2010", "--optimise", targets, *options), said)
+    refused(das("pl94-2010", "--optimize", targets, *options), said)
 
 
 @pytest.mark.parametrize(
     "option", [UNITS, ("--least",), ("--spare",), ("--rho", "1"), ("--keep", "US"), ("--like", "x")]
 )
-def test_options_of_the_optimiser_need_targets(das: Das, option: tuple[str, ...]) -> None:
-    refused(das("pl94-2010", *option), "goes with --optimise")
+def test_options_of_the_optimizer_need_targets(das: Das, option: tuple[str, ...]) -> None:
+    refused(das("pl94-2010", *option), "goes with --optimize")
 
 
-def test_geometric_noise_is_not_optimised(das: Das, tmp_path: Path) -> None:
+def test_geometric_noise_is_not_optimized(das: Das, tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text(TARGET)
     refused(
-        das("1940-pure-dp", "--optimise", tmp_path / "t.toml", "--units", "1,50,3000,100000"),
+        das("1940-pure-dp", "--optimize", tmp_path / "t.toml", "--units", "1,50,3000,100000"),
         "only plans of the discrete Gaussian",
     )
 
@@ -406,10 +406,10 @@ def test_a_release_of_other_levels_or_another_schema_is_told(
     run = worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand")
     (tmp_path / "t.toml").write_text(TARGET)
     refused(
-        das("1940", "--optimise", tmp_path / "t.toml", "--like", run),
+        das("1940", "--optimize", tmp_path / "t.toml", "--like", run),
         "the release has other levels",
     )
-    refused(das("pl94-2010", "--optimise", tmp_path / "t.toml", "--like", tmp_path), "spec.toml")
+    refused(das("pl94-2010", "--optimize", tmp_path / "t.toml", "--like", tmp_path), "spec.toml")
 
 
 def test_a_tree_that_is_one_unit_is_told(das: Das, tmp_path: Path) -> None:
@@ -419,7 +419,7 @@ def test_a_tree_that_is_one_unit_is_told(das: Das, tmp_path: Path) -> None:
     refused(
         das(
             tmp_path / "one.toml",
-            "--optimise",
+            "--optimize",
             tmp_path / "t.toml",
             "--data",
             tmp_path / "people.csv",
@@ -436,7 +436,7 @@ def test_a_tree_that_is_one_unit_is_told(das: Das, tmp_path: Path) -> None:
     refused(
         das(
             tmp_path / "one.toml",
-            "--optimise",
+            "--optimize",
             tmp_path / "t.toml",
             "--data",
             tmp_path / "people.csv",
@@ -444,7 +444,7 @@ def test_a_tree_that_is_one_unit_is_told(das: Das, tmp_path: Path) -> None:
         "one unit, or none",
     )
     assert (
-        das(tmp_path / "one.toml", "--optimise", tmp_path / "t.toml", "--units", "1", "--json")[0]
+        das(tmp_path / "one.toml", "--optimize", tmp_path / "t.toml", "--units", "1", "--json")[0]
         == 0
     )
 
@@ -466,7 +466,7 @@ sex = ["f", "m"]
 levels = ["A", "B"]
 [budget]
 rho = "1"
-neighbours = "bounded"
+neighbors = "bounded"
 levels = { A = "1/2", B = "1/2" }
 queries = { A = { detailed = "1" }, B = { detailed = "1" } }
 """

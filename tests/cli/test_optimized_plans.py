@@ -1,4 +1,4 @@
-"""What check, account and plan show of a configuration with the optimised spine, before there are
+"""What check, account and plan show of a configuration with the optimized spine, before there are
 data.
 """
 

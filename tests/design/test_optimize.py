@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from das.design import trees
 from das.design.homogeneous import Homogeneous
 from das.design.model import Choices, Estimand, Model
-from das.design.optimise import optimise
+from das.design.optimize import optimize
 from das.design.problem import MET, CertifiedAllocation, Problem
 from das.design.target_set import AccuracyTarget, Objective, TargetSet, redundant
 from das.errors import SpecError
@@ -141,7 +141,7 @@ GOALS = {
 @pytest.mark.parametrize("name", list(GOALS))
 def test_the_search_finds_what_a_general_solver_finds(name: str) -> None:
     p = problem(GOALS[name])
-    found = optimise(p, 2e-5, 4000)
+    found = optimize(p, 2e-5, 4000)
     assert found.gap <= (2e-5 if not np.isfinite(p.limit).any() else 2e-3), found.steps
     other = solved(p)
     assert found.value == pytest.approx(
@@ -162,12 +162,12 @@ def test_the_search_finds_what_a_general_solver_finds(name: str) -> None:
 
 def test_prices_say_what_a_little_more_would_cost() -> None:
     """The least total with one limit a little tighter: by its price, to the first order."""
-    tight = optimise(problem(GOALS["least"]), 1e-6, 20000)
+    tight = optimize(problem(GOALS["least"]), 1e-6, 20000)
     for i in range(len(WISHES)):
         if tight.price[i] < 0.02:
             continue
         harder = tuple(replace(w, ratio=0.98 if j == i else 1.0) for j, w in enumerate(WISHES))
-        more = optimise(problem(TargetSet("least", harder)), 1e-6, 20000)
+        more = optimize(problem(TargetSet("least", harder)), 1e-6, 20000)
         step = -2 * np.log(0.98)
         assert np.log(more.value / tight.value) == pytest.approx(tight.price[i] * step, rel=0.1)
 
@@ -222,7 +222,7 @@ def test_no_allocation_beats_the_bound(
         p = replace(p, limit=p.variances(now) * rng.uniform(0.8, 1.5, len(targets)))
     bounds: list[float] = []
     try:
-        found = optimise(p, 1e-9, steps, lambda c: bounds.append(c.bound))
+        found = optimize(p, 1e-9, steps, lambda c: bounds.append(c.bound))
     except SpecError as error:
         if "meets these limits" not in str(error):
             raise
@@ -251,7 +251,7 @@ def test_a_search_for_the_least_total_leaves_where_it_began_though_its_first_ste
     """
     held = tuple(pair for pair in PAIRS if pair[0] == "C")
     p = problem(TargetSet("least", WISHES, guard={"everything": 1.0}, hold=held))
-    found = optimise(p, 1e-9, 20)
+    found = optimize(p, 1e-9, 20)
     assert found.over <= 1e-9
     assert found.value <= 2.65 < p.start.sum()
     assert found.price.max() > 2 * found.price[found.price > 0].min()
@@ -272,7 +272,7 @@ def test_steps_are_not_shortened_before_limits_are_met_where_only_children_share
         "best", tuple(replace(w, estimand=a) for w, a in zip(WISHES, built.estimands, strict=False))
     ).problem(built, now, now)
     p = replace(p, limit=p.variances(now))
-    found = optimise(p, 1e-3, 1500)
+    found = optimize(p, 1e-3, 1500)
     assert found.over <= MET
     assert found.value < p.value(now, p.variances(now)) - 0.1
 
@@ -283,7 +283,7 @@ def test_a_search_that_is_cut_off_beyond_its_limits_goes_back_until_they_are_met
 ) -> None:
     target_set = TargetSet("best", WISHES, guard={"everything": 1.0})
     p = problem(target_set)
-    found = optimise(p, 1e-9, steps)
+    found = optimize(p, 1e-9, steps)
     assert found.over <= MET
     assert found.value <= p.value(NOW, p.variances(NOW)) + 1e-12
     assert found.rho.sum() == pytest.approx(NOW.sum())
@@ -297,18 +297,18 @@ def test_a_search_that_is_cut_off_beyond_its_limits_goes_back_until_they_are_met
 def test_limits_that_need_more_than_there_is_are_refused_and_said_how_much() -> None:
     target_set = TargetSet("best", (AccuracyTarget(Estimand("C", "detailed"), sd=0.5),))
     with pytest.raises(SpecError, match="no allocation of rho = 3 meets these limits") as said:
-        optimise(problem(target_set), 1e-3, 400)
-    least = optimise(problem(replace(target_set, objective="least")), 1e-3, 2000)
+        optimize(problem(target_set), 1e-3, 400)
+    least = optimize(problem(replace(target_set, objective="least")), 1e-3, 2000)
     told = float(str(said.value).split("need ")[1].split(" at least")[0])
     assert told == pytest.approx(least.value, rel=5e-3)
     assert "C:detailed" in str(said.value)
     enough = np.where(NOW > 0, NOW * least.value * 1.02 / NOW.sum(), 0.0)
-    assert optimise(problem(target_set, enough), 1e-2, 2000).over <= MET
+    assert optimize(problem(target_set, enough), 1e-2, 2000).over <= MET
 
 
 def test_guards_below_one_everywhere_contradict_the_total() -> None:
     with pytest.raises(SpecError, match="meets these limits"):
-        optimise(problem(TargetSet("best", WISHES, guard={"everything": 0.9})), 1e-3, 400)
+        optimize(problem(TargetSet("best", WISHES, guard={"everything": 0.9})), 1e-3, 400)
 
 
 @pytest.mark.parametrize("objective", ["best", "least"])
@@ -318,7 +318,7 @@ def test_limits_that_hang_on_what_is_held_are_refused_by_name(objective: Objecti
     with pytest.raises(
         SpecError, match="no rho meets these limits: C:detailed hangs on draws that are held"
     ):
-        optimise(problem(TargetSet(objective, (target,), hold=held)), 1e-3, 400)
+        optimize(problem(TargetSet(objective, (target,), hold=held)), 1e-3, 400)
 
 
 @pytest.mark.parametrize("objective", ["best", "least"])
@@ -338,7 +338,7 @@ def test_the_least_total_grows_from_a_plan_that_is_kept_whole() -> None:
     """Nothing is free at the start: met limits need nothing more, tighter ones need what can be
     computed.
     """
-    found = optimise(problem(TargetSet("least", WISHES, keep=tuple(PAIRS))), 1e-3, 400)
+    found = optimize(problem(TargetSet("least", WISHES, keep=tuple(PAIRS))), 1e-3, 400)
     assert found.value == pytest.approx(NOW.sum(), rel=2e-3)
     tighter = problem(
         TargetSet(
@@ -347,7 +347,7 @@ def test_the_least_total_grows_from_a_plan_that_is_kept_whole() -> None:
             keep=tuple(PAIRS),
         )
     )
-    found = optimise(tighter, 1e-3, 400)
+    found = optimize(tighter, 1e-3, 400)
     assert found.gap <= 1e-3
     assert found.over <= 1e-9
     assert found.value == pytest.approx(solved(tighter), rel=2e-3)
@@ -357,12 +357,12 @@ def test_the_least_total_grows_from_a_plan_that_is_kept_whole() -> None:
 def test_targets_that_are_published_exactly_are_no_targets() -> None:
     with pytest.raises(SpecError, match="published exactly"):
         problem(TargetSet("best", (AccuracyTarget(Estimand("A", "total")),)))
-    found = optimise(
+    found = optimize(
         problem(TargetSet("best", (AccuracyTarget(Estimand("A", "total"), 5.0), *WISHES))), 1e-4
     )
     assert found.price[0] == 0
     assert found.value == pytest.approx(
-        optimise(problem(TargetSet("best", WISHES)), 1e-4).value, abs=2e-4
+        optimize(problem(TargetSet("best", WISHES)), 1e-4).value, abs=2e-4
     )
 
 
@@ -371,7 +371,7 @@ def test_a_draw_that_buys_nothing_is_found_and_spent_anew() -> None:
     assert redundant(m, NOW, m.variances(NOW)).tolist() == [
         pair == ("A", "total") for pair in PAIRS
     ]
-    found = optimise(problem(GOALS["spare"]), 1e-4)
+    found = optimize(problem(GOALS["spare"]), 1e-4)
     assert (found.rho[1:] >= NOW[1:] - 1e-12).all()
     assert found.rho[0] < 1e-3
     everything = Homogeneous.for_schema(
@@ -386,7 +386,7 @@ def test_one_draw_is_the_best_of_one() -> None:
         PLAIN, ("A",), (1,), Choices.alike([("A", "detailed")], "all"), [Estimand("A", "age")], -1
     )
     target_set = TargetSet("best", (AccuracyTarget(Estimand("A", "age")),))
-    found = optimise(target_set.problem(one, np.ones(1), np.ones(1)))
+    found = optimize(target_set.problem(one, np.ones(1), np.ones(1)))
     assert found.rho == pytest.approx([1.0])
     assert found.gap <= 1e-9
     assert found.steps == 1

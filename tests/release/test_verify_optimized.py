@@ -1,4 +1,4 @@
-"""A release of the optimised spine: verified from its files, and every way that a share could be
+"""A release of the optimized spine: verified from its files, and every way that a share could be
 moved is noticed.
 """
 
@@ -85,7 +85,7 @@ def units(tree: MeasuredSpine, level: str, unit_class: str) -> list[str]:
     ]
 
 
-def test_a_release_of_the_optimised_spine_is_proved(finished: Path) -> None:
+def test_a_release_of_the_optimized_spine_is_proved(finished: Path) -> None:
     said, tree = verify.statement(finished), tree_of(finished)
     for d in (d for d in said.ledger if d.universe == "persons"):
         assert d.unit_class is not None
