@@ -18,7 +18,7 @@ STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
 # `make --jobs=2 test` checks the code while the tests run.
-.PHONY: 2010 1940 detailed dhc sweep compare test accept accept-all pytest test-times coverage lint bench reference claims docs docs-links notebooks dist environment clean
+.PHONY: 2010 1940 detailed dhc sweep compare test accept accept-all pytest test-times coverage lint bench reference claims docs docs-links slides notebooks dist environment clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
@@ -100,6 +100,9 @@ claims: $(VENV)/.installed
 docs: $(VENV)/.documented
 	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html -c docs . build/docs
 	@echo "written: build/docs/index.html"
+
+slides: $(VENV)/.documented
+	$(VENV)/bin/python -m docs.slides $(NOTEBOOKS)
 
 docs-links: $(VENV)/.documented
 	$(VENV)/bin/python -m sphinx -q -b linkcheck -c docs . build/docs-links

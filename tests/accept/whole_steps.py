@@ -60,7 +60,7 @@ PLANS = (
     ),
     Step(
         "recipes",
-        "recipes.md",
+        "other-tools.md",
         "das run pl94-2010 --data downloads/ri2010.pl.zip --out runs/ri",
         out="runs/ri",
     ),

@@ -1,9 +1,10 @@
-"""The recipes of docs/how-to/recipes.md run as they are printed, and give what our own readers give."""
+"""The recipes of docs/how-to/other-tools.md run as they are printed, and give what our own readers give."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import das
 from docs import pages
 from tests.worlds import Worlds
 
-PAGE = pages.text("recipes")
+PAGE = pages.text("other-tools")
 
 
 def blocks(language: str) -> list[str]:
@@ -132,6 +133,46 @@ def test_with_das(here: Path) -> None:
         "value",
         "variance",
     }
+
+
+@pytest.fixture
+def mapped(here: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """The recipes up to GeoPandas, over made-up boundaries: a square for each block, in rows."""
+    geopandas = pytest.importorskip("geopandas")
+    shapely = pytest.importorskip("shapely")
+    (tmp_path / "release").symlink_to(here / "release")
+    monkeypatch.chdir(tmp_path)
+    geoids = pd.read_csv("release/tables/P1_Block.csv", dtype=str)["GEOID"]
+    wide = 10
+    squares = [shapely.box(*(100 * k for k in at)) for at in _squares(len(geoids), wide)]
+    geopandas.GeoDataFrame({"GEOID10": geoids}, geometry=squares, crs=5070).to_file("blocks.gpkg")
+    found: dict[str, Any] = {}
+    exec("".join([*blocks("python")[:2], blocks("python")[3]]), found)
+    return found
+
+
+def _squares(number: int, wide: int) -> Iterator[tuple[int, int, int, int]]:
+    """From the left in each row, row by row: so every square touches another."""
+    for i in range(number):
+        yield i % wide, i // wide, i % wide + 1, i // wide + 1
+
+
+def test_geopandas(mapped: dict[str, Any]) -> None:
+    shapes, tracts = mapped["shapes"], mapped["tracts"]
+    assert np.allclose(shapes["density"], 100 * shapes["P0010001"])  # a square is a hectare
+    ours = das.read_tables(Path().resolve(), "P1", "Tract", wide=True).set_index("geoid")
+    assert tracts["P0010001"].to_dict() == ours["P0010001"].to_dict()
+
+
+def test_gerrychain(mapped: dict[str, Any]) -> None:
+    """A plan whose districts GerryChain and we count alike, in a file that ``das area`` reads."""
+    pytest.importorskip("gerrychain")
+    exec(blocks("python")[4], mapped)
+    areas = das.read_areas(Path().resolve(), "plan.csv", statistics=["total"])
+    persons = areas[areas["universe"] == "persons"].set_index("area")["value"]
+    assert persons.to_dict() == {str(k): v for k, v in mapped["plan"]["P0010001"].items()}
+    assert persons.sum() == 3000
+    assert (persons - 750).abs().max() <= 0.05 * 750
 
 
 def test_the_arrow_dataset_that_the_recipe_for_r_opens(here: Path) -> None:
