@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
+from das.model.frozen import NoRepr
+from das.model.not_private import COLUMN, Private
 from das.report.panel import (
     EDGE,
     HATCHED,
@@ -24,12 +27,14 @@ from das.report.panel import (
     element,
     hatch,
     key,
+    moved,
     path_of,
     pt,
     series,
     stroked,
     text,
     width_of,
+    wrapped,
 )
 
 #: How long a tick is and how far off its number stands; the size of the words of a legend.
@@ -69,7 +74,7 @@ class Chart:
         self.x.take(xs)
         self.y.take(ys)
         self._marks.append((z, clip, lambda panel: series(panel, xs, ys, look)))
-        self._named(label, look)
+        self.name(label, look)
 
     def bars(
         self,
@@ -85,7 +90,7 @@ class Chart:
             self.x.take((x0, x1))
             self.y.take((y0, y1))
         self._marks.append((z, True, lambda panel: boxes(panel, rows, look, hatched=hatched)))
-        self._named(label, look, box=True)
+        self.name(label, look, box=True)
 
     def area(
         self,
@@ -183,7 +188,8 @@ class Chart:
     def has_data(self) -> bool:
         return bool(self._marks)
 
-    def _named(self, label: str, look: MarkStyle, *, box: bool = False) -> None:
+    def name(self, label: str, look: MarkStyle, *, box: bool = False) -> None:
+        """A line of the legend: what looks like that."""
         if label:
             self._legend.append((label, look, box))
 
@@ -343,3 +349,38 @@ class Chart:
         for i, line in enumerate(self._title_lines()):
             y = EDGE + self.title_size * (0.9 + 1.2 * i)
             yield text(line, panel.left, y, self.title_size, bold=True)
+
+
+#: A picture for a slide: inches, the size of its sentence and of its other words.
+WIDE, HIGH, SAID, NOTED = 8.0, 4.5, 14.0, 8.0
+
+
+@dataclass(frozen=True, repr=False)
+class Picture(NoRepr):
+    """The figure of a page that says the most, alone, as for a slide. Its sentence is above it; what
+    it shows and where from is below. What is ``confidential`` or not ``private`` says so."""
+
+    chart: Chart
+    says: str
+    source: str
+    private: Private
+    confidential: bool = False
+
+    def svg(self) -> str:
+        """The drawing, in a file of its own."""
+        room, down = 0.95 * self.chart.width, EDGE
+        marks = [COLUMN] * (not self.private) + ["Confidential"] * self.confidential
+        lines = [(mark, NOTED, True) for mark in marks]
+        lines += [(line, SAID, True) for line in wrapped(self.says, room, SAID, bold=True)]
+        notes = [(line, NOTED, False) for line in wrapped(self.source, room, NOTED)]
+        out = []
+        for words, size, bold in lines:
+            out.append(text(words, EDGE, down + size, size, bold=bold))
+            down += 1.25 * size
+        out.append(moved(self.chart.drawn("picture"), 0, down + EDGE))
+        down += self.chart.height + 2 * EDGE
+        for words, size, bold in notes:
+            out.append(text(words, EDGE, down + size, size, bold=bold))
+            down += 1.25 * size
+        said = f"{self.says} {self.source}"
+        return element("picture", said, self.chart.width, down + EDGE, "\n".join(out)) + "\n"

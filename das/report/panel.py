@@ -176,6 +176,21 @@ def width_of(text: str, size: float, *, bold: bool = False) -> float:
     return sum(parts) * size * (_BOLD if bold else 1.0) / 100
 
 
+def wrapped(text: str, room: float, size: float, *, bold: bool = False) -> list[str]:
+    """Lines of at most ``room`` points each.
+
+    >>> wrapped("one two three", 50, 10)
+    ['one two', 'three']"""
+    out: list[str] = []
+    for word in text.split():
+        longer = f"{out[-1]} {word}" if out else word
+        if out and width_of(longer, size, bold=bold) <= room:
+            out[-1] = longer
+        else:
+            out.append(word)
+    return out
+
+
 def short(text: str) -> str:
     """Words in two lines of 24 characters; what does not fit into them is left out.
 

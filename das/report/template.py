@@ -21,7 +21,7 @@ from das.model.not_private import WARNING, WITHOUT
 from das.model.source import ListedFile, TableFiles
 from das.model.spine import Spine
 from das.model.universe import kind_of
-from das.report.facts import Facts
+from das.report.facts import Facts, decimal
 
 # What every page for the public begins and ends with: whose numbers it shows, and where the files
 # are.
@@ -126,14 +126,14 @@ def environment(**more: Callable[..., object]) -> jinja2.Environment:
         bytecode_cache=CompiledTemplates(),
         **OPTIONS,
     )
-    filters = (figure, upward, whole, signed, clock, in_bytes)
+    filters = (figure, upward, whole, signed, clock, in_bytes, decimal)
     out.filters |= {f.__name__: f for f in filters} | more
     out.filters |= {
         "words": level_words,
         "inside": level_inside,
         "called": lambda name: kind_of(name).records,
     }
-    out.globals |= {"warning": WARNING, "without": WITHOUT}
+    out.globals |= {"warning": WARNING, "without": WITHOUT, "confidential": False}
     return out
 
 

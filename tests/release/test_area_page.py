@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,38 @@ def test_what_is_wide_outside_exact_or_not_told() -> None:
         t in text for t in ("104: 101 to 107 &#x2691;", "12: 7 to 17 wide", "exact", "no estimate")
     )
     assert "NOT PRIVATE" not in text
+
+
+def test_districts_are_in_natural_order_and_what_is_outside_says_why(opened: OpenedRelease) -> None:
+    """District 2 comes before 10, with its own numbers; the picture has a bar for each."""
+    n = opened.spine.units("Block")
+    found, source = of(opened, np.arange(n), np.arange(n) % 12), OwnReplicates.from_release(opened)
+    page = area_page.page(source, found)
+    heads = re.findall(r'<th scope="row">(d[0-9]+)</th><td class="strong">([0-9,]+)<', page)
+    value = found.columns[0].value
+    assert heads == [(f"d{i}", f"{value[i]:,}") for i in range(12)]
+    drawn = area_page.picture(source, found)
+    assert drawn is not None
+    assert drawn.says in words(page)
+    assert f"{value.max() - value.min():,} persons" in drawn.says
+    assert "NOT PRIVATE" in drawn.svg()
+    wide = AreaCell(120, 100, 90, 110)
+    assert wide.beyond.startswith("10 above")
+    assert replace(wide, published=85).beyond.startswith("5 below")
+    assert not replace(wide, published=110).beyond
+    assert replace(wide, lower=100, upper=130).quoted == (100, 130)
+    assert not replace(wide, lower=100, upper=130).beyond
+    assert replace(wide, lower=125, upper=130).beyond
+
+
+def test_a_picture_of_areas_that_are_no_plan_is_refused(worlds: Worlds, tmp_path: Path) -> None:
+    run = worlds.run("run.seed=1", data="three thousand")
+    for name, said in (("p.svg", "nothing to draw"), ("p.png", "end it in .svg")):
+        asked = ["area", str(run), "--kind", "Place", "--picture", str(tmp_path / name)]
+        done = CliRunner().invoke(main, asked)
+        assert done.exit_code == 2
+        assert said in done.output
+        assert not (tmp_path / name).exists()
 
 
 def test_the_command_writes_the_page(worlds: Worlds, tmp_path: Path) -> None:

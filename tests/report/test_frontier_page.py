@@ -74,7 +74,7 @@ def test_a_setting_has_one_number_with_and_without_other_tables() -> None:
 
 def test_the_map_draws_every_point_with_its_number() -> None:
     """Zero errors are at the left of a logarithmic scale; no two labels lie on each other."""
-    svg = risk_utility_map(shown_settings(MEANS), "age", "Block", "error")
+    svg = risk_utility_map(shown_settings(MEANS), "age", "Block", "error").svg("map", "")
     said = re.findall(r'font-weight: bold[^>]* x="([\d.]+)" y="([\d.]+)">([^<]+)<', svg)
     assert {name for _, _, name in said} == {"1", "1′", "2 2010", "3", "4", "5"}
     places = [(float(x), float(y)) for x, y, _ in said]
@@ -88,20 +88,23 @@ def test_the_map_draws_every_point_with_its_number() -> None:
 
 def test_no_point_lies_outside_where_errors_are_alike() -> None:
     same = [*point("a", 0, 1.0, 5.0), *point("b", 0, 1.0, 5.0)]
-    assert "NaN" not in risk_utility_map(shown_settings(same), "age", "Block", "error")
+    drawn = risk_utility_map(shown_settings(same), "age", "Block", "error").svg("map", "")
+    assert "NaN" not in drawn
 
 
 def test_the_page_names_the_best_setting_at_the_baseline() -> None:
     """That with the least error among those whose whole interval is at or below zero."""
-    page = frontier_page(MEANS, FACTS)
-    assert "<b>4 (dp 0)</b>" in page
+    page, picture = frontier_page(MEANS, FACTS)
+    assert "baseline, 4 (dp 0) has" in page
+    assert picture.says in page
+    assert "Confidential" in picture.svg()
     assert "by &lt;hand&gt;" in page
-    assert "4 of 20 units of the level Tract" in page
-    worse = frontier_page([m for m in MEANS if m.curve != "dp"], FACTS)
+    assert "4 of 20 tracts" in page
+    worse, _ = frontier_page([m for m in MEANS if m.curve != "dp"], FACTS)
     assert "No setting here leaves this attack at its" in worse
 
 
 @pytest.mark.parametrize("curve", ["none", "swap"])
 def test_what_is_withheld_has_its_figure(curve: str) -> None:
-    page = frontier_page([m for m in MEANS if m.curve == curve], FACTS)
+    page, _ = frontier_page([m for m in MEANS if m.curve == curve], FACTS)
     assert ('id="lost"' in page) == (curve == "swap")

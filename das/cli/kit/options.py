@@ -21,7 +21,7 @@ from das.cli.kit.lazy import MEMORY, out_of_memory
 from das.engine.choice import ENGINES, LOCAL, SIZE, TLS, EngineChoice, cores
 from das.errors import LONGEST, DasError, ReleaseError, UserError, bounded
 from das.files import packaged
-from das.files.run.run_directory import refuse_inside_release
+from das.files.run.run_directory import refuse_inside_release, write_outside
 from das.model import core_dumps
 from das.model.exact import exact
 from das.model.mechanisms import COVERAGE
@@ -31,6 +31,7 @@ from das.spec import RunSpec, Specification
 
 if TYPE_CHECKING:
     from das.register.entering import RegisterOptions
+    from das.report.chart import Picture
 
 
 class _Path(click.Path):
@@ -66,6 +67,16 @@ class _Out(_Path):
             self.fail(str(error), param, ctx)
         except OSError as error:
             self.fail(bounded(f"{found}: {error.strerror}", LONGEST["what"]), param, ctx)
+        return found
+
+
+class _Drawing(_Out):
+    """Where to draw a picture."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if found.suffix != ".svg":
+            self.fail(f"{str(found)!r} is no name of a picture: end it in .svg", param, ctx)
         return found
 
 
@@ -130,6 +141,14 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             sys.exit(3)
 
     return guarded
+
+
+def write_picture(path: Path, picture: Picture | None) -> str:
+    """Draw what ``--picture`` asks for; the file's name."""
+    if picture is None:
+        raise UserError("there is nothing to draw", where="--picture", remedy="leave it out")
+    write_outside(path, picture.svg().encode(), confidential=picture.confidential)
+    return str(path)
 
 
 def warn(private: Private, warning: str = WARNING) -> None:
@@ -379,6 +398,12 @@ show_errors_option = click.option(
     "--show-errors",
     is_flag=True,
     help="Print the confidential errors even if the output is not a terminal.",
+)
+picture_option = click.option(
+    "--picture",
+    type=_Drawing(path_type=Path),
+    metavar="FILE.svg",
+    help="Also draw the main figure alone, with its sentence, as for a slide.",
 )
 quiet_option = click.option("--quiet", is_flag=True, help="No progress display.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -13,14 +13,14 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from das.cli.kit.console import CommandAnswer, answering
-from das.cli.kit.options import OUT, PATH, warn
+from das.cli.kit.options import OUT, PATH, picture_option, warn, write_picture
 from das.errors import UserError
 from das.files import atomic
 from das.files.release.place_search import PlaceColumns
 from das.files.run.run_directory import release_of
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
-from das.model.names import level_words
+from das.model.names import level_inside
 from das.model.not_private import Private, marked
 from das.model.spelling import named
 from das.model.spine import Spine
@@ -29,7 +29,7 @@ from das.publications.dhc.figures import FEMALE, MALE, median_age, steps, symmet
 from das.release.publications import publication_of, source_of
 from das.release.replicate_source import IntervalOptions, ReleaseSource
 from das.replicates import ReplicateErrors, interval
-from das.report.chart import Chart
+from das.report.chart import Chart, Picture
 from das.report.panel import INK, MarkStyle, Words, short
 from das.report.template import render
 
@@ -87,7 +87,23 @@ class AgePictures(Frozen):
     left_out: int
 
 
-def pyramid(five: AgeCounts, name: str) -> str:
+def conclusion(pictures: AgePictures) -> str:
+    """What the median ages say: from the youngest place to the oldest."""
+    value, (low, high) = pictures.median.value, pictures.median.ends()
+    young, old = int(value.argmin()), int(value.argmax())
+    if young == old:
+        return f"Half of the persons in {pictures.names[old]} are younger than {value[old]:.1f}."
+    said = (
+        f"The median age goes from {value[young]:.1f} years in {pictures.names[young]}"
+        f" to {value[old]:.1f} in {pictures.names[old]}"
+    )
+    if pictures.median.low is None:
+        return f"{said}."
+    apart = high[young] < low[old]
+    return f"{said}; their intervals {'do not overlap' if apart else 'overlap'}."
+
+
+def pyramid(five: AgeCounts, name: str, figure: str) -> str:
     """Classes of five years, with intervals at the ends of their bars."""
     chart, edges = Chart(4.4, 3.7), np.array([*FIVE, 90])
     middle = (np.array(FIVE) + 2.5).tolist()
@@ -100,22 +116,23 @@ def pyramid(five: AgeCounts, name: str) -> str:
             chart.errors(at, middle, *ends, _WHISKER, cap=2.0, across=True)
         _word(chart, word, sign, color, float(high.max(initial=1)))
     _axes(chart, float(high.max(initial=1)), 92.0, "persons in five years of age")
-    return chart.svg(f"five-{name}", f"Age pyramid of {name}, classes of five years")
+    return chart.svg(figure, f"Age pyramid of {name}, classes of five years")
 
 
-def single_years(single: AgeCounts, name: str) -> str:
+def single_years(single: AgeCounts, name: str, figure: str) -> str:
     """Single years, with the band of their intervals."""
     chart, edges = Chart(4.4, 3.7), np.arange(LAST + 2)
     low, high = single.ends()
-    for sign, sex, color in ((-1, 0, MALE), (1, 1, FEMALE)):
+    most = float(high.max(initial=1))
+    for sign, sex, color, word in ((-1, 0, MALE, "men"), (1, 1, FEMALE, "women")):
         chart.area(*_band(sign * low[sex], sign * high[sex], edges), color, opacity=0.3)
         chart.area(*steps(sign * single.value[sex], edges), "none", color)
-    most = float(high.max(initial=1))
+        _word(chart, word, sign, color, most)
     _axes(chart, most, LAST + 3.0, "persons of each year of age")
-    return chart.svg(f"single-{name}", f"Age pyramid of {name}, single years")
+    return chart.svg(figure, f"Age pyramid of {name}, single years")
 
 
-def medians(pictures: AgePictures) -> str:
+def medians(pictures: AgePictures) -> Chart:
     """The median age of each place."""
     value, (low, high) = pictures.median.value, pictures.median.ends()
     chart = Chart(6.4, 0.9 + 0.32 * len(pictures.names))
@@ -128,7 +145,7 @@ def medians(pictures: AgePictures) -> str:
     chart.rows([short(n) for n in pictures.names], grid=True)
     chart.x.label = "median age, years"
     chart.finish("", 0)
-    return chart.svg("medians", "Median age by place")
+    return chart
 
 
 def ages_html(pictures: AgePictures, title: str, *, private: Private) -> str:
@@ -137,8 +154,8 @@ def ages_html(pictures: AgePictures, title: str, *, private: Private) -> str:
     drawn = [
         (
             pictures.names[i],
-            Markup(pyramid(pictures.five.at_unit(i), pictures.names[i])),
-            Markup(single_years(pictures.single.at_unit(i), pictures.names[i])),
+            Markup(pyramid(pictures.five.at_unit(i), pictures.names[i], f"five{i}")),
+            Markup(single_years(pictures.single.at_unit(i), pictures.names[i], f"single{i}")),
         )
         for i in places
     ]
@@ -148,7 +165,8 @@ def ages_html(pictures: AgePictures, title: str, *, private: Private) -> str:
         title=title,
         pictures=pictures,
         percent="" if pictures.coverage is None else f"{100 * pictures.coverage:g}",
-        medians=Markup(medians(pictures)),
+        conclusion=conclusion(pictures),
+        medians=Markup(medians(pictures).svg("medians", "Median age by place")),
         drawn=drawn,
         classes=tuple(LISTED),
         lines=[
@@ -265,7 +283,7 @@ def _counts(
 
 def write(source: ReleaseSource, pictures: AgePictures, out: Path) -> None:
     """The page."""
-    title = f"Ages by {level_words(pictures.level)}: {source.name}"
+    title = f"Ages by {level_inside(pictures.level)}: {source.name}"
     atomic.write_text(out, ages_html(pictures, title, private=source.private))
 
 
@@ -312,6 +330,7 @@ def _medians(ages: Ints) -> NDArray[np.float64]:
     help="Most places; those with the most persons are shown.",
 )
 @click.option("--out", type=OUT, help="A file name in .html. Default: ages-<level>.html.")
+@picture_option
 @answering
 def ages(
     run: Path,
@@ -320,6 +339,7 @@ def ages(
     names: tuple[str, ...],
     first: int,
     out: Path | None,
+    picture: Path | None,
 ) -> CommandAnswer:
     """Draw the ages of places of a RUN or release of the DHC: pyramids in classes of five years and
     in single years, and median ages. Where the release has intervals (`das intervals`), they are
@@ -327,6 +347,11 @@ def ages(
     source, found = age_pictures(run, PlaceChoice(level, prefixes, names, first))
     out = out or Path(f"ages-{found.level.replace(' ', '_')}.html")
     write(source, found, out)
+    drawn = []
+    if picture is not None:
+        note = f"Published counts of the {len(found.names)} places with the most persons: {source.name}."
+        main = Picture(medians(found), conclusion(found), note, source.private)
+        drawn = [write_picture(picture, main)]
     said = {
         "ages": str(out),
         "places": list(found.names),
@@ -338,6 +363,7 @@ def ages(
         warn(source.private)
         if not found.replicates:
             click.echo("without intervals: das intervals makes them")
-        click.echo(f"written: {out}")
+        for name in (out, *drawn):
+            click.echo(f"written: {name}")
 
     return CommandAnswer(marked(said, source.private), show)

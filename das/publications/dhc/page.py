@@ -482,6 +482,7 @@ def dhc_errors_html(
     beside = [r for r in rows if r.official_mae]
     return render(
         "dhc_errors.html",
+        confidential=True,
         private=facts["private"],
         facts=facts,
         summaries=summaries(rows),

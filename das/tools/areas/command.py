@@ -24,10 +24,12 @@ from das.cli.kit.options import (
     coverage_option,
     guarded,
     json_option,
+    picture_option,
     say_note,
     say_notes,
     warn,
     warn_of,
+    write_picture,
 )
 from das.engine import Silent
 from das.errors import UserError
@@ -87,6 +89,7 @@ from das.tools.areas.page import AreaPlan, AreasOnSpine, planned
     is_flag=True,
     help="The areas are the districts of a plan: each block must be in one.",
 )
+@picture_option
 @json_option
 @click.option(
     "--out",
@@ -107,6 +110,7 @@ def area(
     coverage: float,
     together: bool,
     as_plan: bool,
+    picture: Path | None,
     as_json: bool,
     out: Path | None,
 ) -> None:
@@ -125,9 +129,11 @@ def area(
     wanted = statistics(source, asked or (unasked(source) if page else ()))
     found = counts(source, areas, wanted, coverage, together=together)
     rows, private = found.rows(), source.private
-    if page is not None:
+    if page is not None or picture is not None:
         from das.tools.areas import page as area_page
-
+    if picture is not None:
+        click.echo(f"written: {write_picture(picture, area_page.picture(source, found))}", err=True)
+    if page is not None:
         atomic.write_text(page, area_page.page(source, found))
     elif out is not None:
         write(out, areas.kind, coverage, rows, private=private)
@@ -150,9 +156,11 @@ def area(
 
 def _print(kind: str, coverage: float, rows: Sequence[AreaRow], private: Private) -> None:
     from das.cli.kit.console import console, records_table
+    from das.tools.areas.page import natural
 
+    ordered = sorted(rows, key=lambda r: (not r.area, natural(r.name or r.area)))
     warn(private)
-    console().print(records_table(f"{kind}: intervals at {100 * coverage:g} %", _shown(rows)))
+    console().print(records_table(f"{kind}: intervals at {100 * coverage:g} %", _shown(ordered)))
 
 
 def _chosen(

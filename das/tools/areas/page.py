@@ -3,6 +3,7 @@ ideal population and deviations."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,14 +23,27 @@ from das.model.areas import Areas
 from das.model.constraint import LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
+from das.model.names import level_words
 from das.model.spine import Spine
 from das.model.universe import Planned
 from das.release.area_counts import VOTING_AGE, AreaColumn, AreaCounts
 from das.release.replicate_source import ReleaseSource
+from das.report.chart import HIGH, Chart, Picture
+from das.report.chart import WIDE as WIDE_PICTURE
+from das.report.facts import PUBLISHED
+from das.report.panel import INK, MarkStyle
 from das.report.template import render
 from das.spec import RunSpec
 from das.truth.preparation import PublicTree
 
+#: Kinds of areas whose names are short for something.
+KINDS = {
+    "CD": "Congressional districts",
+    "SLDU": "State senate districts",
+    "SLDL": "State house districts",
+    "VTD": "Voting districts",
+    "AIAN": "American Indian, Alaska Native and Hawaiian areas",
+}
 #: An interval is called wide where half its width is more than this of the estimate.
 WIDE = 0.1
 
@@ -50,6 +64,25 @@ class AreaCell:
     @property
     def exact(self) -> bool:
         return self.low is not None and self.low == self.high
+
+    @property
+    def quoted(self) -> tuple[int, int] | None:
+        """The interval to quote: that of the published count, or else that of the estimate."""
+        if self.lower is not None and self.upper is not None:
+            return self.lower, self.upper
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def beyond(self) -> str:
+        """How far a published count is outside of :attr:`quoted`, and why; nothing where it is not."""
+        if self.quoted is None or self.quoted[0] <= self.published <= self.quoted[1]:
+            return ""
+        low, high = self.quoted
+        if self.lower is not None:
+            return "outside: reruns move it to one side, and the interval takes that back"
+        if self.published > high:
+            return f"{self.published - high:,} above: no block is below zero, so sparse ones gain"
+        return f"{low - self.published:,} below: dense blocks lose what sparse ones gain"
 
     @property
     def outside(self) -> bool:
@@ -99,8 +132,8 @@ class ComputedLine:
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """Districts by their titles with their populations. ``exact``: the population of all of them
-    together is not an estimate."""
+    """Districts by their titles with their populations, in natural order. ``exact``: the population
+    of all of them together is not an estimate."""
 
     districts: tuple[tuple[str, AreaCell], ...]
     exact: bool
@@ -121,10 +154,39 @@ class PlanSummary:
     def range(self) -> int:
         return self.most[1].published - self.least[1].published
 
+    @property
+    def says(self) -> str:
+        """The number to quote of the plan."""
+        (small, few), (large, many) = self.least, self.most
+        share = ""
+        if self.ideal:
+            share = f", {100 * self.range / self.ideal:.2f} % of the ideal population"
+        return (
+            f"The plan deviates by {self.range:,} persons{share}: from {few.published:,} in {small}"
+            f" to {many.published:,} in {large}."
+        )
+
+    @property
+    def outside(self) -> int:
+        return sum(bool(c.beyond) for _, c in self.districts)
+
+
+def natural(text: str) -> list[str | int]:
+    """A key for the order in which a reader looks for a name.
+
+    >>> sorted(["District 10", "District 2"], key=natural)
+    ['District 2', 'District 10']"""
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"([0-9]+)", text))]
+
+
+def in_order(areas: Areas) -> list[int]:
+    """The areas in the natural order of their titles."""
+    return sorted(range(len(areas)), key=lambda i: natural(areas.title(i)))
+
 
 def page(source: ReleaseSource, counts: AreaCounts) -> str:
     """The page as HTML."""
-    sections = []
+    sections, order = [], in_order(counts.areas)
     for (records, table), group in groupby(
         counts.columns, key=lambda c: (c.statistic.universe.records, _table(c))
     ):
@@ -133,15 +195,12 @@ def page(source: ReleaseSource, counts: AreaCounts) -> str:
         whole = all((c.statistic.cells <= part).all() for c in columns) and len(columns) > 1
         title = f"{records.capitalize()}{f', {table}' if table else ''}"
         labels = tuple(c.statistic.label for c in columns)
-        rows = tuple(
-            (counts.areas.title(i), tuple(_cell(c, i) for c in columns))
-            for i in range(len(counts.areas))
-        )
+        rows = tuple((counts.areas.title(i), tuple(_cell(c, i) for c in columns)) for i in order)
         sections.append(AreaSection(title, labels, rows, shares=whole))
     return render(
         "areas.html",
         name=source.name,
-        kind=counts.areas.kind,
+        kind=KINDS.get(counts.areas.kind, level_words(counts.areas.kind)),
         areas=len(counts.areas),
         coverage=100 * counts.coverage,
         sections=sections,
@@ -151,6 +210,32 @@ def page(source: ReleaseSource, counts: AreaCounts) -> str:
         replicates=counts.replicates,
         wide=100 * WIDE,
     )
+
+
+def picture(source: ReleaseSource, counts: AreaCounts) -> Picture | None:
+    """The deviations of a plan, from the smallest district to the largest, with their intervals;
+    none of areas that are no plan."""
+    plan = _plan(source, counts)
+    if plan is None or not plan.ideal:
+        return None
+    chart = Chart(WIDE_PICTURE, HIGH)
+    ranked = sorted((c for _, c in plan.districts), key=lambda c: c.published)
+    percent = [100 * (c.published / plan.ideal - 1) for c in ranked]
+    chart.bars([(i - 0.4, i + 0.4, 0.0, p) for i, p in enumerate(percent)], MarkStyle(PUBLISHED))
+    held = [
+        (i, p, *c.quoted) for i, (p, c) in enumerate(zip(percent, ranked, strict=True)) if c.quoted
+    ]
+    if held:
+        at, middle, low, high = zip(*held, strict=True)
+        lows, highs = ([100 * (e / plan.ideal - 1) for e in side] for side in (low, high))
+        chart.errors(at, middle, lows, highs, MarkStyle(INK, width=0.8), cap=1.5)
+    chart.rule(0)
+    chart.x.ticks = []
+    chart.x.label = f"{len(ranked):,} districts, from the smallest to the largest"
+    chart.y.label = "deviation from the ideal population, %"
+    lines = f"; lines are intervals at {100 * counts.coverage:g} %" * bool(held)
+    note = f"Published counts{lines}. Ideal population: {plan.ideal:,.1f}. {source.name}."
+    return Picture(chart, plan.says, note, source.private)
 
 
 def _computed(counts: AreaCounts) -> list[ComputedLine]:
@@ -195,7 +280,8 @@ def _plan(source: ReleaseSource, counts: AreaCounts) -> PlanSummary | None:
         or int(total.value.sum()) != counts.published[persons.name]
     ):
         return None
-    districts = tuple((counts.areas.title(i), _cell(total, i)) for i in range(len(counts.areas)))
+    order = in_order(counts.areas)
+    districts = tuple((counts.areas.title(i), _cell(total, i)) for i in order)
     return PlanSummary(districts, persons.exact.total is not None)
 
 

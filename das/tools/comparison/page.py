@@ -61,7 +61,13 @@ def compare_page(
             panels.append((level, Markup(ratios), Markup(biases)))
     table = [r for r in rows if r.bin == "all"]
     return render(
-        "compare.html", name=name, private=private, panels=panels, rows=table, titles=titles
+        "compare.html",
+        confidential=True,
+        name=name,
+        private=private,
+        panels=panels,
+        rows=table,
+        titles=titles,
     )
 
 

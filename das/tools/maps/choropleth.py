@@ -179,6 +179,7 @@ def map_page(data: Choropleth) -> str:
     rows = [(data.units[i], None if np.isnan(data.values[i]) else data.values[i]) for i in order]
     return render(
         "map.html",
+        confidential=data.confidential,
         data=data,
         private=data.private,
         rows=rows,

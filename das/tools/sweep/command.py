@@ -23,10 +23,12 @@ from das.cli.kit.options import (
     again_in,
     config_argument,
     load_any,
+    picture_option,
     register_options,
     run_options,
     show_errors_option,
     warn,
+    write_picture,
 )
 from das.cli.kit.terminal_tables import print_errors
 from das.engine.display import Live
@@ -45,6 +47,7 @@ from das.release.outcome import Outcome
 from das.release.publications import publication, publication_of, require
 from das.runs.protocol import RunInput, evaluating, series_of
 from das.spec import Specification
+from das.tools.sweep.runs import SweepResult
 from das.tools.sweep.runs import sweep as run_sweep
 from das.truth.assessment import INTERVALS
 
@@ -213,6 +216,7 @@ def _of_areas(folder: Path, kind: str) -> list[dict[str, Any]]:
     is_flag=True,
     help="Keep the finished runs of the sweep in --out, and make the others.",
 )
+@picture_option
 @register_options
 @run_options
 @answering
@@ -226,6 +230,7 @@ def sweep(
     out: Path,
     paths: tuple[Path, ...],
     resume: bool,
+    picture: Path | None,
     register: RegisterOptions | None,
     workers: int,
     quiet: bool,
@@ -261,6 +266,17 @@ def sweep(
             resume=resume,
             register=register,
         )
+    written = _written(swept, picture)
+
+    def show() -> None:
+        warn(spec.run.private)
+        click.echo("written: " + "\n         ".join(written.values()))
+
+    return CommandAnswer(marked(written, spec.run.private), show)
+
+
+def _written(swept: SweepResult, picture: Path | None) -> dict[str, str]:
+    """The files of a sweep, by what they are, with the picture that is asked for."""
     files = {
         **{path.name: path for path in swept.others},
         "table": swept.table,
@@ -269,13 +285,9 @@ def sweep(
         "page": swept.page,
         "statement": swept.statement,
     }
-    written = {name: str(path) for name, path in files.items() if path is not None}
-
-    def show() -> None:
-        warn(spec.run.private)
-        click.echo("written: " + "\n         ".join(written.values()))
-
-    return CommandAnswer(marked(written, spec.run.private), show)
+    if picture is not None:
+        write_picture(picture, swept.picture)
+    return {name: str(path) for name, path in (files | {"picture": picture}).items() if path}
 
 
 def _budgets(spec: Specification, budgets: str | None, multiples: str | None) -> list[Fraction]:

@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import product
 from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from markupsafe import Markup
@@ -41,16 +42,18 @@ from das.files.run.run_directory import (
 from das.model.error_rows import ErrorRow, PairedRow, SummaryRow, SweepRow
 from das.model.frozen import NoRepr
 from das.model.mechanisms import RHO
-from das.model.names import level_words
+from das.model.names import level_inside, level_words
 from das.model.not_private import Private, marked
 from das.model.post_processing import METHODS
-from das.model.universe import kind_of
+from das.model.schema import Schema
+from das.model.universe import Planned, kind_of
 from das.register.entering import RegisterOptions
 from das.register.file import RegisterLink
 from das.release.publications import publication, require
-from das.report.chart import Chart
-from das.report.facts import SERIES
-from das.report.panel import MarkStyle
+from das.report import facts
+from das.report.chart import HIGH, WIDE, Chart, Picture
+from das.report.facts import SERIES, titles
+from das.report.panel import INK, MarkStyle
 from das.report.template import render, upward
 from das.runs.pipeline import finish_run
 from das.runs.protocol import (
@@ -94,52 +97,176 @@ class SweptAxis:
         return {b: tight(self.costs[universe] * b / self.here, DEFAULT_DELTA) for b in budgets}
 
 
+@dataclass(frozen=True, repr=False)
+class SweptErrors(NoRepr):
+    """The mean errors of one universe over an axis, of all classes of size together; ``titles`` are
+    words for queries, ``epsilon`` that of each budget, where there is one."""
+
+    records: str
+    rows: Sequence[SummaryRow]
+    titles: Mapping[str, str]
+    axis: SweptAxis
+    epsilon: Mapping[Fraction, float]
+
+    def published(self, level: str) -> list[SummaryRow]:
+        """Of the first method and query that is off at all, by budget."""
+        found = [r for r in self.rows if r.level == level and r.source == "postprocessed"]
+        off = {r.query for r in found if r.mae > 0}
+        here = [r for r in self.rows if r.level == level]
+        query = next((q for q in drawn(here) if q in off), None)
+        mine = [r for r in found if (r.query, r.method) == (query, found[0].method)]
+        return sorted(mine, key=lambda r: r.budget)
+
+    @property
+    def levels(self) -> list[str]:
+        """Those at which anything published is off, from the top down."""
+        return list(dict.fromkeys(r.level for r in self.rows if self.published(r.level)))
+
+    @property
+    def exact(self) -> list[str]:
+        """The others."""
+        return list(dict.fromkeys(r.level for r in self.rows if r.level not in self.levels))
+
+    @property
+    def main(self) -> str | None:
+        """The highest level of enough units for an average, and off by a person or more; or else the
+        lowest that is off."""
+        here = (
+            lv
+            for lv in self.levels
+            if max(r.mae for r in self.published(lv)) >= 1
+            and self.published(lv)[0].n * self.published(lv)[0].repeats >= ENOUGH
+        )
+        return next(here, self.levels[-1] if self.levels else None)
+
+    @property
+    def conclusion(self) -> str:
+        """What the errors of two levels at two budgets say: at that of the configuration, or what is
+        next to it, and at another."""
+        if self.main is None:
+            return f"No published count of {self.records} that is shown here is off."
+        rows = self.published(self.main)
+        here = min(rows, key=lambda r: abs(r.budget - self.axis.here))
+        others = [r for r in rows if r is not here]
+        others.sort(key=lambda r: (r.budget > here.budget, abs(r.budget - here.budget)))
+        other = next(iter(others), None)
+        said = f"{self._at(here.budget)}, {self._off(self.main, here.budget)}"
+        lowest = self.levels[-1]
+        if lowest != self.main:
+            said += f", and {self._off(lowest, here.budget, as_said=rows[0].query)}"
+        if other is None:
+            return f"{said}."
+        then = [f"{r.mae:.3g}" for lv in dict.fromkeys((self.main, lowest))
+                for r in self.published(lv) if r.budget == other.budget]  # fmt: skip
+        said += f". {_times(other.budget / here.budget)} makes it {' and '.join(then)}."
+        worse = (other.mae > here.mae) == (other.budget < here.budget)
+        return said if worse else f"{said} Chance decides: --repeats averages it out."
+
+    def _at(self, budget: Fraction) -> str:
+        if budget in self.epsilon:
+            return f"At epsilon {upward(self.epsilon[budget])}"
+        return f"At {self.axis.label} {facts.decimal(budget)}"
+
+    def _off(self, level: str, budget: Fraction, as_said: str = "") -> str:
+        row = next(r for r in self.published(level) if r.budget == budget)
+        if row.query == as_said:
+            return f"those by {level_inside(level)} by {row.mae:.3g}"
+        what = self.titles.get(row.query, row.query)
+        counts = self.records if row.query == "total" else f"{self.records} ({what})"
+        return f"counts of {counts} by {level_inside(level)} are off by {row.mae:.3g} on average"
+
+
+#: The least answers that an average speaks of.
+ENOUGH = 30
+
+
+def _times(ratio: Fraction) -> str:
+    """A part of the budget, or a multiple, as a sentence begins.
+
+    >>> _times(Fraction(1, 2)), _times(Fraction(1, 10)), _times(Fraction(2))
+    ('Half the budget', '1/10 of the budget', 'Twice the budget')"""
+    known = {Fraction(1, 2): "Half the budget", Fraction(2): "Twice the budget"}
+    if ratio in known:
+        return known[ratio]
+    if ratio.numerator == 1:
+        return f"1/{ratio.denominator} of the budget"
+    return f"{float(ratio):.3g} times the budget"
+
+
 def sweep_page(
     means: Mapping[str, Sequence[SummaryRow]],
     name: str,
     axis: SweptAxis,
     statement: Mapping[str, Any],
-) -> str:
-    """One self-contained page. ``means`` are by universe; the budget of the configuration as it
-    stands is marked on the ``axis``. ``statement`` says what all runs together cost."""
+    schemas: Mapping[str, Schema] = MappingProxyType({}),
+) -> tuple[str, Picture]:
+    """One self-contained page, and its main figure. ``means`` are by universe; the budget of the
+    configuration as it stands is marked on the ``axis``. ``statement`` says what all runs together
+    cost; ``schemas`` name the queries."""
     first = next(iter(means.values()))
     budgets = sorted({r.budget for r in first})
-    return render(
+    swept = {
+        u: SweptErrors(
+            kind_of(u).records,
+            [r for r in rows if r.bin == "all"],
+            titles(schemas[u], {r.query for r in rows}) if u in schemas else {},
+            axis,
+            axis.epsilon(u, budgets),
+        )
+        for u, rows in means.items()
+    }
+    page = render(
         "sweep.html",
+        confidential=True,
         name=name,
         private=statement["private"],
         currency=axis.currency,
         axis=axis,
-        sections=[_section(u, rows, axis, budgets) for u, rows in means.items()],
+        conclusions=[s.conclusion for s in swept.values()],
+        sections=[_section(s, u) for u, s in swept.items()],
         budgets=budgets,
+        methods=list(dict.fromkeys(r.method for r in first)),
         delta=decimal(DEFAULT_DELTA),
         repeats=max(r.repeats for r in first),
         statement=statement,
+        total=facts.decimal(Fraction(statement[axis.currency]["total"])),
         together=upward(statement["epsilon"]["zcdp-tight"]) if axis.currency == RHO else None,
     )
+    return page, _picture(next(iter(swept.values())), name, private=statement["private"])
 
 
-def _section(
-    universe: str, rows: Sequence[SummaryRow], axis: SweptAxis, budgets: Sequence[Fraction]
-) -> dict[str, Any]:
+def _picture(swept: SweptErrors, name: str, *, private: Private) -> Picture:
+    """The panel of the level that the conclusion speaks of."""
+    level = swept.main or swept.rows[0].level
+    chart = Chart(WIDE, HIGH)
+    _draw(chart, swept, level)
+    source = (
+        f"Mean absolute error by {level_inside(level)}, {swept.records}, over all answers: {name}."
+    )
+    return Picture(chart, swept.conclusion, source, private, confidential=True)
+
+
+def _section(swept: SweptErrors, universe: str) -> dict[str, Any]:
     """What the page has of one universe."""
-    every = [r for r in rows if r.bin == "all"]
-    epsilon = axis.epsilon(universe, budgets)
-    panels = [
-        Markup(_panel([r for r in every if r.level == level], axis, epsilon, f"{universe}{i}"))
-        for i, level in enumerate(dict.fromkeys(r.level for r in every))
-    ]
-    noisy = {(r.budget, r.method, r.level, r.query): r for r in every if r.source == "nmf"}
-    published = [
-        (r, noisy.get((r.budget, r.method, r.level, r.query)))
-        for r in every
-        if r.source == "postprocessed"
-    ]
+    panels = []
+    for i, level in enumerate(swept.levels):
+        chart = Chart(4.6, 3.9)
+        _draw(chart, swept, level)
+        words = f"Mean absolute error against {swept.axis.label}: {swept.records} by {level_inside(level)}"
+        panels.append(Markup(chart.svg(f"{universe}{i}", words)))
+    noisy = {(r.budget, r.method, r.level, r.query): r for r in swept.rows if r.source == "nmf"}
+    shown = drawn(swept.rows)
     return {
-        "records": kind_of(universe).records,
+        "records": swept.records,
         "panels": panels,
-        "epsilon": {b: upward(e) for b, e in epsilon.items()},
-        "rows": [(r, n) for r, n in published if r.query in drawn(every)],
+        "exact": [level_inside(lv) for lv in swept.exact],
+        "titles": swept.titles,
+        "epsilon": {b: upward(e) for b, e in swept.epsilon.items()},
+        "rows": [
+            (r, noisy.get((r.budget, r.method, r.level, r.query)))
+            for r in swept.rows
+            if r.source == "postprocessed" and r.query in shown and r.level in swept.levels
+        ],
     }
 
 
@@ -153,43 +280,41 @@ def drawn(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
     return tuple(chosen)[: len(SERIES)] or ("total",)
 
 
-def _panel(
-    rows: Sequence[SummaryRow], axis: SweptAxis, epsilon: Mapping[Fraction, float], name: str
-) -> str:
-    level = rows[0].level
-    chart = Chart(4.6, 3.9)
+def _draw(chart: Chart, swept: SweptErrors, level: str) -> None:
+    """Errors at one level: a color for each query, a line for each method."""
+    rows = [r for r in swept.rows if r.level == level]
+    methods = list(dict.fromkeys(r.method for r in rows))
     chart.x.log = chart.y.log = True
     for query, (color, marker, _) in zip(drawn(rows), SERIES, strict=False):
         asked = [r for r in rows if r.query == query]
+        published = [r for r in asked if r.source == "postprocessed" and r.mae > 0]
         noisy = [r for r in asked if r.source == "nmf"]
-        _theory(chart, noisy or asked, color, marker, query, drawn=bool(noisy))
-        for method in dict.fromkeys(r.method for r in rows):
-            here = [
-                r
-                for r in rows
-                if (r.query, r.method, r.source) == (query, method, "postprocessed") and r.mae > 0
-            ]
-            _line(
-                chart, here, MarkStyle(color, LINES[method], marker, size=5), f"{query}, {method}"
-            )
-    if chart.has_data():
-        chart.rule(float(axis.here), upright=True, dash="-.")
-        chart.x.above = [(float(b), f"{e:.3g}") for b, e in epsilon.items()]
-        chart.x.above_label = f"epsilon at delta = {decimal(DEFAULT_DELTA)}" if epsilon else ""
-    chart.x.label = f"{axis.label} (dash-dotted: this configuration)"
-    chart.y.label = "mean absolute error"
+        _theory(chart, noisy or asked, color, marker, drawn=bool(noisy))
+        for method in methods:
+            look = MarkStyle(color, LINES[method], marker, size=5)
+            label = swept.titles.get(query, query) if method == methods[0] else ""
+            _line(chart, [r for r in published if r.method == method], look, label)
+    for method in methods if len(methods) > 1 else ():
+        chart.name(method, MarkStyle(INK, LINES[method]))
+    if any(r.source == "nmf" for r in rows):
+        chart.name("noisy measurements", MarkStyle(INK, mark="o", face="#fff", size=5))
+    chart.name("expected of the noise", MarkStyle(INK, ":", width=1.1))
+    chart.rule(float(swept.axis.here), upright=True, dash="-.")
+    chart.x.above = [(float(b), f"{e:.3g}") for b, e in swept.epsilon.items()]
+    chart.x.above_label = f"epsilon at delta = {decimal(DEFAULT_DELTA)}" if swept.epsilon else ""
+    chart.x.label = f"{swept.axis.label} (dash-dotted: this configuration)"
+    chart.y.label = f"mean absolute error, {swept.records}"
     chart.finish(level_words(level), 2)
-    return chart.svg(name, f"Mean absolute error against {axis.label}: {level}")
 
 
 def _theory(
-    chart: Chart, noisy: Sequence[SummaryRow], color: str, marker: str, query: str, *, drawn: bool
+    chart: Chart, noisy: Sequence[SummaryRow], color: str, marker: str, *, drawn: bool
 ) -> None:
     """Open marks: measured, where all was ``drawn``; dotted: what the noise alone must give."""
     at = sorted((float(r.budget), r.mae) for r in noisy if drawn and r.mae > 0)
     if at:
         xs, ys = zip(*at, strict=True)
-        chart.plot(xs, ys, MarkStyle(color, mark=marker, face="#fff", size=5), f"{query}, noisy")
+        chart.plot(xs, ys, MarkStyle(color, mark=marker, face="#fff", size=5))
     known = sorted({(float(r.budget), r.expected_mae) for r in noisy if r.expected_mae})
     if known:
         xs, ys = zip(*known, strict=True)
@@ -262,6 +387,7 @@ class SweepResult(NoRepr):
     page: Path
     statement: Path
     rows: Sequence[SweepRow]
+    picture: Picture
     paired: Path | None = None  #: where there are several methods
     others: Sequence[Path] = ()
 
@@ -507,22 +633,24 @@ def _written(
         if several:
             write_paired(files[2], paired(rows[name]), private=private)
         others += files[: 2 + several] if i else []
-    first, together = rows[universes[0]], _statement(maker, runs)
-    swept = SweepResult(
+    together = _statement(maker, runs)
+    write_json(out / "privacy.json", together)
+    resolved = publication(spec.publication()).resolved(spec)
+    costs = {u.name: u.plan.cost for u in resolved.universes}
+    axis = SweptAxis(maker.axis.name, maker.axis.here, resolved.terms.mechanism.currency, costs)
+    schemas = {u.name: u.schema for u in resolved.universes if isinstance(u, Planned)}
+    page, picture = sweep_page(means, spec.run.name, axis, together, schemas)
+    write_text(out / "sweep.html", page)
+    return SweepResult(
         out / "sweep.csv",
         out / "summary.csv",
         out / "sweep.html",
         out / "privacy.json",
-        first,
+        rows[universes[0]],
+        picture,
         out / "paired.csv" if several else None,
         others,
     )
-    write_json(swept.statement, together)
-    resolved = publication(spec.publication()).resolved(spec)
-    costs = {u.name: u.plan.cost for u in resolved.universes}
-    shown = SweptAxis(maker.axis.name, maker.axis.here, resolved.terms.mechanism.currency, costs)
-    write_text(swept.page, sweep_page(means, spec.run.name, shown, together))
-    return swept
 
 
 def _statement(maker: SeriesMaker, runs: Sequence[_Run]) -> dict[str, Any]:

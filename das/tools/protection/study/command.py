@@ -12,7 +12,15 @@ import click
 
 from das.cli.kit.console import CommandAnswer, answering, console, records_table
 from das.cli.kit.lazy import LateCommands, OrSubcommand
-from das.cli.kit.options import OUT, PATH, guarded, quiet_option, set_option
+from das.cli.kit.options import (
+    OUT,
+    PATH,
+    guarded,
+    picture_option,
+    quiet_option,
+    set_option,
+    write_picture,
+)
 from das.engine.choice import cores
 from das.engine.display import Live
 from das.errors import UserError
@@ -123,6 +131,7 @@ OTHERS = {
     type=click.IntRange(1),
     help="Processes of this machine. Default: as many as it has processors.",
 )
+@picture_option
 @quiet_option
 @answering
 def frontier(
@@ -132,6 +141,7 @@ def frontier(
     also: Path | None,
     changes: tuple[str, ...],
     workers: int | None,
+    picture: Path | None,
     quiet: bool,
 ) -> CommandAnswer:
     """Compare methods of protection: the same records, the same tables, the same attack. A study
@@ -142,12 +152,15 @@ def frontier(
     resolved = load_study(study, wanted, also)
     with Live(quiet) as progress:
         made = run_study(resolved, out, workers=workers or cores(), progress=progress)
+    drawn = [] if picture is None else [write_picture(picture, made.picture)]
     use, level = resolved.map_use
     lines = _lines(made.means, use, level)
 
     def for_a_reader() -> None:
         console().print(records_table("Protection methods (confidential)", lines))
         click.echo(f"written: {made.page} ({made.table.name}, {made.summary.name})")
+        for name in drawn:
+            click.echo(f"written: {name}")
 
     return CommandAnswer(lines, for_a_reader)
 

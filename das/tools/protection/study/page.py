@@ -6,15 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, log10
+from types import MappingProxyType
 from typing import Any
 
 from markupsafe import Markup
 
 from das.model.frozen import NoRepr
 from das.model.names import level_words
-from das.report.chart import Chart
+from das.report.chart import Chart, Picture
 from das.report.panel import MarkStyle, Panel, Words, plain, short, width_of
-from das.report.template import render
+from das.report.template import figure, render
 
 # The lines of ``results.csv`` and ``summary.csv`` of a study of protection methods.
 
@@ -106,6 +107,7 @@ class ShownSetting:
     number: int
     first: FrontierMean
     measures: Mapping[tuple[str, str, str, str, str], FrontierMean] = field(repr=False)
+    spelt: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -114,9 +116,11 @@ class ShownSetting:
 
     @property
     def words(self) -> str:
-        """What it is."""
-        first = self.first
-        return first.label + (f" ({first.named})" if first.named else "")
+        """What it is, with queries and levels in words."""
+        said, first = self.first.label, self.first
+        for name, words in self.spelt.items():
+            said = said.replace(name, words)
+        return said + (f" ({first.named})" if first.named else "")
 
     def get(
         self, measure: str, persons: str = "", level: str = "", use: str = "", column: str = ""
@@ -130,20 +134,23 @@ class ShownSetting:
         return None if found is None else found.value
 
 
-def shown_settings(means: Sequence[FrontierMean]) -> list[ShownSetting]:
-    """The settings in their order. One has the same number with and without other tables."""
+def shown_settings(
+    means: Sequence[FrontierMean], spelt: Mapping[str, str] = MappingProxyType({})
+) -> list[ShownSetting]:
+    """The settings in their order. One has the same number with and without other tables. Names in
+    their labels are ``spelt`` in words."""
     numbers: dict[tuple[str, int], int] = {}
     found: dict[tuple[str, int, str], dict[tuple[str, str, str, str, str], FrontierMean]] = {}
     for m in means:
         numbers.setdefault((m.curve, m.setting), len(numbers) + 1)
         found.setdefault((m.curve, m.setting, m.tables), {})[m.place] = m
     return [
-        ShownSetting(numbers[curve, setting], next(iter(each.values())), each)
+        ShownSetting(numbers[curve, setting], next(iter(each.values())), each, spelt)
         for (curve, setting, _), each in found.items()
     ]
 
 
-def risk_utility_map(settings: Sequence[ShownSetting], use: str, level: str, said: str) -> str:
+def risk_utility_map(settings: Sequence[ShownSetting], use: str, level: str, said: str) -> Chart:
     """Error of a use across, confirmed nonmodal uniques above the baseline upwards."""
     chart = Chart(8.6, 5.4)
     drawn = [
@@ -171,7 +178,7 @@ def risk_utility_map(settings: Sequence[ShownSetting], use: str, level: str, sai
     chart.y.label = "confirmed above baseline, % of nonmodal uniques"
     chart.finish("", 3)
     _labels(chart, at)
-    return chart.svg("frontier", "Risk-utility map: risk above the baseline against error")
+    return chart
 
 
 def _axes(chart: Chart, xs: Sequence[float], ys: Sequence[float]) -> None:
@@ -326,20 +333,26 @@ class StudyFacts:
     use: str
     use_level: str
     seeded: bool
+    spelt: Mapping[str, str] = field(default_factory=dict)
 
 
-def frontier_page(means: Sequence[FrontierMean], facts: StudyFacts) -> str:
-    """One self-contained page."""
-    settings = shown_settings(means)
+def frontier_page(means: Sequence[FrontierMean], facts: StudyFacts) -> tuple[str, Picture]:
+    """One self-contained page, and the map alone."""
+    settings = shown_settings(means, facts.spelt)
     use = facts.uses[facts.use].lower()
     across = f"mean absolute error: {use}, by {_place(facts.use_level)}"
     levels = [_place(lv) for lv in _levels(settings, facts.use)]
-    return render(
+    drawn = risk_utility_map(settings, facts.use, facts.use_level, across)
+    headline = _headline(settings, facts)
+    page = render(
         "frontier.html",
+        confidential=True,
         private=True,  # nothing here is for release: the page is confidential
         facts=facts,
         settings=settings,
-        map=Markup(risk_utility_map(settings, facts.use, facts.use_level, across)),
+        map=Markup(
+            drawn.svg("frontier", "Risk-utility map: risk above the baseline against error")
+        ),
         withheld=Markup(withheld_figure(settings, facts.lowest)),
         rows=[_row(s, facts) for s in settings],
         errors=[_errors(s, facts) for s in settings if s.first.tables == PUBLISHED],
@@ -350,8 +363,14 @@ def frontier_page(means: Sequence[FrontierMean], facts: StudyFacts) -> str:
         place=_place(facts.use_level),
         lowest=_place(facts.lowest),
         level=_place(facts.level),
-        headline=_headline(settings, facts),
+        conclusion=headline,
     )
+    note = (
+        f"Lower is safer, further left is more accurate. {facts.name}: {facts.persons:,} persons"
+        f" attacked. Blue: a bound on every attack is proved; brown: nothing is; gold: a bound given"
+        " invariants."
+    )
+    return page, Picture(drawn, headline, note, private=True, confidential=True)
 
 
 def _place(level: str) -> str:
@@ -417,9 +436,9 @@ def _biases(settings: Sequence[ShownSetting], facts: StudyFacts) -> list[dict[st
     return out
 
 
-def _headline(settings: Sequence[ShownSetting], facts: StudyFacts) -> dict[str, Any]:
-    """What a director reads first: without protection, and the setting with the least error among
-    those that leave the attack at or below the baseline."""
+def _headline(settings: Sequence[ShownSetting], facts: StudyFacts) -> str:
+    """What a director reads first: what is learned at most, and the setting with the least error
+    among those that leave the attack at or below the baseline."""
     own = [s for s in settings if s.first.tables == PUBLISHED]
     exposed = max(own, key=lambda s: s.value("confirmed", UNIQUES) or 0.0)
     safe = []
@@ -430,10 +449,17 @@ def _headline(settings: Sequence[ShownSetting], facts: StudyFacts) -> dict[str, 
             top = above.high if above.high is not None else above.value
             if top <= 0:
                 safe.append((error, s))
-    best = min(safe, key=lambda pair: pair[0], default=None)
-    return {
-        "exposed": exposed,
-        "confirmed": exposed.value("confirmed", UNIQUES),
-        "best": None if best is None else best[1],
-        "error": None if best is None else best[0],
-    }
+    said = ""
+    if (confirmed := exposed.value("confirmed", UNIQUES)) is not None:
+        said = (
+            f"At most, an attacker learns the {' and '.join(facts.sensitive)} of {figure(confirmed)} %"
+            f" of the people who stand out ({exposed.name}, {exposed.words}). "
+        )
+    if not safe:
+        return f"{said}No setting here leaves this attack at its baseline."
+    error, best = min(safe, key=lambda pair: pair[0])
+    return (
+        f"{said}Of the settings that leave this attack no better than its baseline, {best.name}"
+        f" ({best.words}) has the smallest error: {figure(error)} for {facts.uses[facts.use].lower()},"
+        f" by {_place(facts.use_level)}."
+    )

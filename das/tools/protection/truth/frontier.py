@@ -30,7 +30,9 @@ from das.files.run.run_directory import (
 )
 from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
+from das.model.names import level_inside
 from das.model.spine import Spine
+from das.report.chart import Picture
 from das.tools.protection.study.page import FrontierMean, FrontierRow, StudyFacts, frontier_page
 from das.tools.protection.study_records import StudyRecords
 from das.tools.protection.truth import study_input
@@ -255,6 +257,7 @@ class FrontierResult(NoRepr):
     summary: Path
     page: Path
     means: Sequence[FrontierMean]
+    picture: Picture
 
 
 def run_study(
@@ -336,8 +339,9 @@ def _written(opened: OpenStudy, points: Sequence[FrontierPoint]) -> FrontierResu
     out = opened.folder.root / "summary.csv"
     rows_csv.write_rows(opened.folder.results, FrontierRow, lines)
     rows_csv.write_rows(out, FrontierMean, summary)
-    atomic.write_text(opened.folder.page, frontier_page(summary, _facts(opened, population)), 0o600)
-    return FrontierResult(opened.folder.results, out, opened.folder.page, summary)
+    page, picture = frontier_page(summary, _facts(opened, population))
+    atomic.write_text(opened.folder.page, page, 0o600)
+    return FrontierResult(opened.folder.results, out, opened.folder.page, summary, picture)
 
 
 def _facts(opened: OpenStudy, population: int) -> StudyFacts:
@@ -368,7 +372,16 @@ def _facts(opened: OpenStudy, population: int) -> StudyFacts:
         use=use,
         use_level=level,
         seeded=spec.study.seed is not None,
+        spelt=_spelt(opened),
     )
+
+
+def _spelt(opened: OpenStudy) -> dict[str, str]:
+    """Queries that methods name in their labels, and levels, in words."""
+    schema = opened.study.schema
+    each = (getattr(p.method, "categories", ()) for p in opened.points().values())
+    queries = {q: schema.query(q).title.lower() for some in each for q in some}
+    return queries | {lv: level_inside(lv) for lv in opened.spine.levels if "_" in lv}
 
 
 def _titles(opened: OpenStudy, names: Sequence[str]) -> tuple[str, ...]:
