@@ -99,6 +99,7 @@ claims: $(VENV)/.installed
 
 docs: $(VENV)/.documented
 	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html -c docs . build/docs
+	$(VENV)/bin/python -m docs.llms build/docs
 	@echo "written: build/docs/index.html"
 
 slides: $(VENV)/.documented
