@@ -8,7 +8,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,8 @@ from hypothesis import settings
 # before any library that has such threads is loaded, and to every process that a test starts.
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
-from das.accounting import guarantee
-from das.files import atomic
+from das.files import atomic, kept_epsilons
 from tests.commands import Commands
-from tests.epsilons import Epsilons
 from tests.worlds import Worlds
 
 # Where Python is told to write no byte code into the checkout, the hundreds of processes that tests
@@ -89,12 +86,12 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _epsilons_are_found_once(worlds: Worlds) -> Iterator[None]:
+    """Runs have few different budgets. All processes of a session share what one of them computed;
+    nothing is kept from one session to the next. What is tested of accounting itself asks
+    :mod:`das.accounting.profile`, which keeps nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            guarantee,
-            "worst_epsilon",
-            lru_cache(maxsize=1024)(Epsilons(worlds.folder / "epsilons")),
-        )
+        patch.setenv(kept_epsilons.FOLDER, str(worlds.folder / "epsilons"))
+        kept_epsilons.use()
         yield
 
 

@@ -12,7 +12,6 @@ import nbformat
 import pytest
 
 from docs import notebooks
-from tests.worlds import ROOT, Worlds
 
 NOTEBOOKS = notebooks.paths()
 HERE = re.escape(str(notebooks.FOLDER.parent))
@@ -30,27 +29,9 @@ def test_there_are_notebooks() -> None:
     assert len(NOTEBOOKS) >= 8
 
 
-#: An epsilon that a test of this session has found is not searched for again (tests/epsilons.py).
-EPSILONS = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-from das.accounting import guarantee
-from tests.epsilons import Epsilons
-guarantee.worst_epsilon = Epsilons(Path({folder!r}))
-sys.path.remove({root!r})
-"""
-
-
 @pytest.fixture(scope="module")
-def kernel(
-    worlds: Worlds, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[notebooks.AsyncKernelManager]:
-    code = EPSILONS.format(root=str(ROOT), folder=str(worlds.folder / "epsilons"))
-    first = tmp_path_factory.mktemp("kernel") / "epsilons.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)]), first)
+def kernel() -> Iterator[notebooks.AsyncKernelManager]:
     with notebooks.kernel() as manager:
-        notebooks.executed(first, manager)
         yield manager
 
 

@@ -23,6 +23,8 @@ delta."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -177,6 +179,14 @@ class Moves:
     def _hash(self) -> int:
         """Of thousands of fractions, and asked for with every delta."""
         return hash((self.paths, self.moves, self.shifted, self.by))
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the numbers that decide a cost: everything except names."""
+        paths = [[(m.name, str(noise), n) for (m, noise), n in path] for path in self.paths]
+        shifted = [(str(p), k, n) for p, k, n in self.shifted]
+        decides = json.dumps([paths, self.moves, shifted, self.by])
+        return hashlib.sha256(decides.encode()).hexdigest()
 
     def __getstate__(self) -> dict[str, object]:
         """The state without the hash, because a text has another hash in every process."""

@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
-from das.accounting import profile
 from das.accounting.document import Epsilons, Promises, Pure, Zcdp, decimal
 from das.accounting.draws import Differing
-from das.accounting.worst import WorstLoss
+from das.accounting.kept import worst_epsilon
 from das.accounting.zcdp import bun_steinke, implied, tight
 from das.errors import PrivacyError
 from das.model import tabulation
@@ -104,13 +102,6 @@ def exact_epsilon(differing: Differing, delta: Fraction) -> tuple[float, float]:
     """An interval that contains the exact epsilon of the worst change at ``delta``."""
     at = worst_epsilon(differing, delta)
     return at.low, at.high
-
-
-@lru_cache(maxsize=1024)
-def worst_epsilon(differing: Differing, delta: Fraction) -> WorstLoss:
-    """The worst epsilon, kept, because several steps need it for the same plan: the check of the
-    specification, the statement, and its verification."""
-    return profile.worst_epsilon(differing, delta)
 
 
 # The one privacy loss to quote from a release that states many: for what neighbors, at what delta,

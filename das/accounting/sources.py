@@ -30,7 +30,7 @@ from das.accounting.codec import fault, published_schema
 from das.accounting.document import Delta, Loss, Many, Positive, Section, Some, StatedFraction
 from das.accounting.draws import Composition, Differing, only
 from das.accounting.guarantee import combine
-from das.accounting.profile import worst_epsilon
+from das.accounting.kept import worst_epsilon
 from das.accounting.zcdp import bun_steinke, no_more, tight
 from das.errors import SpecError
 from das.model.not_private import Private

@@ -44,7 +44,7 @@ from das.cli.kit.options import (
 from das.cli.kit.terminal_tables import account_tables, promises_of
 from das.engine.display import Live
 from das.errors import DasError, UserError
-from das.files import packaged
+from das.files import kept_epsilons, packaged
 from das.files.release import statement
 from das.files.run.run_directory import release_of
 from das.model.budget import PlannedMeasurement
@@ -280,6 +280,7 @@ def show(
     person and for one household. A source is a release, a run, a privacy.json, a configuration, or
     a JSON list of what other programs state. `das account census-2020` reads the list of the seven
     publications of the 2020 Census."""
+    kept_epsilons.use()
     at = None if delta is None else exact_delta(delta)
     if len(sources) > 1 or is_list(sources[0]):
         if changes:

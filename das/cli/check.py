@@ -18,6 +18,7 @@ from das.cli.kit.console import CommandAnswer, answering, console
 from das.cli.kit.options import PATH, config_argument, load_any, say_notes, warn
 from das.cli.kit.terminal_tables import class_of, plan_table, say_input
 from das.errors import UserError
+from das.files import kept_epsilons
 from das.files.run.run_directory import read_text, release_of
 from das.model.not_private import PLANNED, marked
 from das.model.schema import Schema
@@ -48,6 +49,7 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...]) -> Co
     It names redundant measurements, whose answers are published exactly, and their share of the
     budget. On an optimized spine some are useful where a state is in two units: --data shows
     where."""
+    kept_epsilons.use()
     given = load_any(config, changes)
     of = publication(given.publication())
     spec = of.resolved(given)

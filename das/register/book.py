@@ -35,7 +35,8 @@ from functools import cached_property
 from typing import Any
 
 from das.accounting.document import decimal
-from das.accounting.guarantee import combine, worst_epsilon
+from das.accounting.guarantee import combine
+from das.accounting.kept import worst_epsilon
 from das.accounting.sources import PERSONS, Relation, relations
 from das.accounting.zcdp import no_more
 from das.errors import RegisterError, SpecError

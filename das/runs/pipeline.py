@@ -16,6 +16,7 @@ from typing import Any
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.engine.choice import EngineChoice
 from das.errors import RegisterError
+from das.files import kept_epsilons
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, refuse_lost
 from das.files.run.run_directory import RunDirectory, refuse_to_resume
@@ -65,6 +66,7 @@ def run(
     With a ``register`` the run is entered there before anything is measured. If the cap of the
     register would be passed, the run is refused, and leaves no folder. A run that was entered
     continues in its register, named or not."""
+    kept_epsilons.use()
     refuse_within_import()
     progress, directory = progress or Silent(), RunDirectory(out)
     choice = engine or EngineChoice(workers=workers)

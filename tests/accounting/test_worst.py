@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from das.accounting import curve, delta, epsilon, guarantee, peaks, worst
+from das.accounting import curve, delta, epsilon, kept, peaks, worst
 from das.accounting import worst as shared_quadrature
 from das.accounting.draws import Composition, Differing, Moves, changed, composed, count
 from das.accounting.guarantee import combine, epsilons
@@ -271,13 +271,13 @@ QUESTIONS = tuple(
     for at in each
 )
 _ALONE: dict[tuple[str, str, str], tuple[float, float]] = {}
-#: The process's own memory, not what tests share on disk.
-REMEMBERED = guarantee.worst_epsilon
+#: The process's own memory, not what is kept on disk.
+REMEMBERED = kept._computed
 
 
 def forget() -> None:
-    for kept in (worst._parts, REMEMBERED, peaks._known):
-        kept.cache_clear()
+    for memory in (worst._parts, REMEMBERED, peaks._known):
+        memory.cache_clear()
 
 
 def answered(plans: dict[str, Plan], name: str, what: str, at: str) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from das.accounting.document import (
     Line,
     Statement,
 )
+from das.accounting.kept import recomputed
 from das.errors import ReleaseError, UserError
 from das.files.messages import RecordKey, check_marks
 from das.files.release import statement as privacy_statement
@@ -248,8 +249,10 @@ def statement(release: Path, *, other_version: bool = False) -> Statement:
     return verified(release, other_version=other_version).said
 
 
+@recomputed()
 def verified(release: Path, *, other_version: bool = False) -> Wording:
-    """The same; with what was left out, if anything was."""
+    """The same; with what was left out, if anything was. No epsilon is taken from those that are
+    kept."""
     require_plain(release)
     said = privacy_statement.read_ours(release)
     try:

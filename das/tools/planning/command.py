@@ -35,6 +35,7 @@ from das.cli.kit.terminal_tables import (
     promises_of,
 )
 from das.errors import SpecError, UserError
+from das.files import kept_epsilons
 from das.model.mechanisms import COVERAGE
 from das.model.not_private import PLANNED, marked
 from das.model.plan import Plan
@@ -454,6 +455,7 @@ def plan(
 
     For the DHC and the Detailed DHC: what each query gets, and its margins. For the DHC also
     --optimize, from the cells of an earlier release (--like)."""
+    kept_epsilons.use()
     given = load_any(config, changes)
     of = publication(given.publication())
     require(of, "plan", config)
