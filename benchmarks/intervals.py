@@ -259,7 +259,8 @@ def _margins(r: _Release) -> Iterator[Held]:
         levels = published[u.name].upward(r.opened.spine)
         for table in universe_tables(u):
             for level in LEVELS:
-                lower, upper = known.ends(level, table.masks)
+                at = known.of_units(level, table.masks)
+                lower, upper = at.low, at.high
                 uncertain = (upper >= 0) & (lower < upper)
                 true, value = (table.values(h[level]) for h in (r.truth[u.name], levels))
                 yield Held.of(f"tables --margins, {level}", true, lower, upper, uncertain, value)
