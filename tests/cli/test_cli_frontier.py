@@ -259,11 +259,10 @@ def test_every_key_of_a_study_is_explained() -> None:
 
 
 def test_the_method_that_the_page_shows_is_one(folder: Path) -> None:
-    """A new method, tried from the page: counts above 5 are printed as 5."""
-    text = pages.text("frontier")
-    block, imports = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    (folder / "mine.py").write_text(imports + "\n\n" + block)
-    own = 'methods.mine={ method = "mine.py:TopCoding", most = 5 }'
+    """A new method, in a study: counts from 5 on are one range."""
+    block = re.findall(r"```python\n(.*?)```", pages.text("frontier-methods"), re.DOTALL)[0]
+    (folder / "mine.py").write_text(block)
+    own = 'methods.mine={ method = "mine.py:Ranges", starts = [0, 1, 5] }'
     resolved = load_study(folder / "study.toml", [own])
     (method,) = (p.method for p in resolved.points() if p.curve == "mine")
     records = study_input.read(resolved.spec, resolved.schema)
@@ -271,5 +270,5 @@ def test_the_method_that_the_page_shows_is_one(folder: Path) -> None:
     assert (lines.value.max(), lines.upper[lines.value < 5].max()) == (5, 4)
     again = resolved_study(resolved.spec.dump(), "a worker, in another folder")
     assert {p.name for p in again.points()} == {p.name for p in resolved.points()}
-    with pytest.raises(SpecError, match="has no method 'TopKoding'"):
-        load_study(folder / "study.toml", [own.replace("Coding", "Koding")])
+    with pytest.raises(SpecError, match="has no method 'Rangez'"):
+        load_study(folder / "study.toml", [own.replace("Ranges", "Rangez")])
