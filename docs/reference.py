@@ -72,11 +72,14 @@ def configuration() -> str:
     """
     out = []
     said: dict[str, str] = {}
-    known = [model for _, model in tables(RunSpec, "")]
+    known: dict[type[BaseModel], str] = {}
     for path, model in sorted(tables(RunSpec, ""), key=lambda t: t[0].startswith("universes")):
+        known.setdefault(model, path)
         _table(path, model, said)  # their own texts before those of other universes
     for path, model in tables(RunSpec, ""):
-        out += [f"## `[{path}]`", "", *_table(path, model, said)]
+        same = known[model] != path
+        made = [f"As `[{known[model]}]`.", ""] if same else _table(path, model, said)
+        out += [f"## `[{path}]`", "", *made]
     here = page("configuration").parent
     for kind, name in ((DhcSpec, "dhc"), (DetailedFolders, "detailed"), (SdhcSpec, "sdhc")):
         link = Path(os.path.relpath(page(name), here)).as_posix()

@@ -63,7 +63,11 @@ def rows(part: int = 0) -> dict[str, str]:
     the second ``part`` those of the DHC, of the third those of the Detailed DHC."""
     text = re.split("(?m)^# ", reference.configuration())[part]
     lines = re.findall(r"^\| `([^`]+)` \|.*\| ([^|]*) \|$", text, re.MULTILINE)
-    return {re.sub(r"(\.<(?!name>)\w+>)+$", "", key): text for key, text in lines}
+    said = {re.sub(r"(\.<(?!name>)\w+>)+$", "", key): text for key, text in lines}
+    for path, first in re.findall(r"^## `\[(.*)\]`\n\nAs `\[(.*)\]`\.$", text, re.MULTILINE):
+        here = [k for k in said if re.fullmatch(re.escape(first) + r"\.[^.]+", k)]
+        said |= {k.replace(first, path, 1): said[k] for k in here}
+    return said
 
 
 def test_the_reference_pages_are_what_the_code_says() -> None:
