@@ -368,8 +368,8 @@ def test_a_publication_or_tool_is_one_folder() -> None:
     assert wrong == set()
 
 
-#: Modules of ours, and lines of one, at most.
-MODULES = 517
+#: Modules of ours, at most: the last is that of the page for choosing a budget.
+MODULES = 518
 
 
 def test_there_are_few_modules() -> None:
@@ -928,7 +928,6 @@ LONG_MODULES: frozenset[str] = frozenset()
 LONG_FUNCTIONS = frozenset(
     {
         "das/__init__.py:run",
-        "das/accounting/changes.py:changes",
         "das/accounting/planning.py:options",
         "das/api/arrays/counting.py:count",
         "das/api/arrays/estimating.py:topdown",

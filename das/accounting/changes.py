@@ -24,7 +24,7 @@ state the same two kinds: by attribute, and "block within" each level."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -78,7 +78,21 @@ def changes(
     paths: Sequence[UnitPath] = (),
     split: Collection[str] = (),
 ) -> list[Change]:
-    """The changes of one record that a statement lists:
+    """The changes of one record that a statement lists, from :func:`listed`."""
+    found = listed(draws, schema, levels, exact, paths, split)
+    return [Change(kind, what, differing(some, moves)) for kind, what, some, moves in found]
+
+
+def listed(
+    draws: Sequence[PlannedMeasurement],
+    schema: Schema,
+    levels: Sequence[str],
+    exact: ExactQueries = (),
+    paths: Sequence[UnitPath] = (),
+    split: Collection[str] = (),
+) -> Iterator[tuple[str, str, Sequence[PlannedMeasurement], Sequence[Move]]]:
+    """The kind and name of each change, the measurements that it can touch, and its moves. A move
+    has the paths of the places that a record leaves and comes to:
 
     - the whole record, and the whole record within one unit of each level whose totals are
       ``exact``;
@@ -93,41 +107,21 @@ def changes(
     groups = dict.fromkeys(
         [*((a,) for a in moving), *_measured_together(draws, schema, moving), moving]
     )
-    return [
-        Change("record", "anything", differing(draws, anywhere)),
-        *(
-            Change(
-                "record",
-                f"anything within one {top}",
-                differing(
-                    free(draws, [(top, query)], schema, levels, split),
-                    _moves_within(anywhere, levels, top),
-                ),
-            )
-            for top, query in exact
-            if schema.query(query).answers == 1
-        ),
-        *(
-            Change(
-                "attributes",
-                "every attribute" if g == moving and len(g) > 1 else " * ".join(g),
-                differing(touched(draws, schema, g), nowhere),
-            )
-            for g in groups
-            if g
-        ),
-        *(
-            Change(
-                "place",
-                f"place within one {top}",
-                differing(below(draws, levels, top), _moves_within(anywhere, levels, top)),
-            )
-            for top in levels[:-1]
-        ),
-    ]
+    yield "record", "anything", draws, anywhere
+    for top, query in exact:
+        if schema.query(query).answers == 1:
+            apart = free(draws, [(top, query)], schema, levels, split)
+            yield "record", f"anything within one {top}", apart, _within(anywhere, levels, top)
+    for g in groups:
+        if g:
+            what = "every attribute" if g == moving and len(g) > 1 else " * ".join(g)
+            yield "attributes", what, touched(draws, schema, g), nowhere
+    for top in levels[:-1]:
+        moved = below(draws, levels, top)
+        yield "place", f"place within one {top}", moved, _within(anywhere, levels, top)
 
 
-def _moves_within(moves: Iterable[Move], levels: Sequence[str], top: str) -> list[Move]:
+def _within(moves: Iterable[Move], levels: Sequence[str], top: str) -> list[Move]:
     """The moves between places in one unit of level ``top``: their paths have the same classes down
     to that level."""
     upper = set(levels[: levels.index(top) + 1])

@@ -102,10 +102,10 @@ class Homogeneous:
         """For each estimand the number of its level, and the matrix whose trace with V is its
         variance."""
         level = np.array([self.levels.index(a.place) for a in self.estimands], dtype=np.intp)
-        of = [self._gram(a.query) / self._answers(a.query) for a in self.estimands]
+        of = [self._gram(a.query) / self.answers(a.query) for a in self.estimands]
         return level, np.array(of) * self.contrasts.multiplicity[:, None, None]
 
-    def _answers(self, query: str) -> int:
+    def answers(self, query: str) -> int:
         """Those that somebody can give."""
         return len(np.unique(self.contrasts.answers(self.schema.query(query))[self.dense]))
 

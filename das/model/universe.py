@@ -269,6 +269,7 @@ FEATURES = {
     "plan": "`das plan`, margins of error and what they cost",
     "plan --margin": "other plans to choose from (das plan --margin, --add, --toml)",
     "plan --areas": "how well areas will be known (das plan --areas)",
+    "plan --page": "a page for choosing a budget",
     "optimize": "`das plan --optimize`",
     "spine": "an optimized spine",
     "area": "`das area`",

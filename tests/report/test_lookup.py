@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,6 @@ from das.report import release_page
 from das.report.answers import Answers, LookUp
 from das.report.template import environment
 from das.runs import pipeline
-from docs.picture import BROWSERS
 
 #: What the page shows: its heading, what it says, the places to choose from, and the rows of each
 #: table.
@@ -51,20 +49,6 @@ CLEAR = (
 SETTLED = "#lookup-found p, #lookup-result table, #lookup-result .totals"
 
 Browsed = Callable[[str], Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="no Playwright: install the extra `browser`"
-    )
-    with sync_api.sync_playwright() as playwright:
-        found = next(filter(None, map(shutil.which, BROWSERS)), playwright.chromium.executable_path)
-        if not Path(found).is_file():
-            pytest.skip(f"no browser: none of {', '.join(BROWSERS)}, nor Playwright's own")
-        chromium = playwright.chromium.launch(executable_path=found)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ class PublicDetailed(PublicHalf):
     cannot: Mapping[str, str] = {
         "plan --margin": _PLAN,
         "plan --areas": _GROUPS,
+        "plan --page": "each group has a budget of its own, and no tree: `das plan` shows its margins",
         "optimize": _PLAN,
         "spine": _GROUPS,
         "area": _GROUPS,

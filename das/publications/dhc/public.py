@@ -176,6 +176,10 @@ class PublicDhc(PublicHalf):
     cannot: Mapping[str, str] = {
         "plan --margin": _SHARES,
         "plan --areas": _AREAS,
+        "plan --page": (
+            "a page computes with the whole algebra of the queries, and its schemas have a million"
+            " cells: `das plan --optimize` shows what shares buy"
+        ),
         "estimate --set": "only what was measured on demand for its outer passes can be known: leave it out",
         "risk": (
             "its models of an intruder are of counts that were measured whole: `das risk report` on"

@@ -101,7 +101,10 @@ class PublicPublishedDhc(PublicHalf):
 
     title = "the DHC's persons, measured by another publisher"
     cannot: Mapping[str, str] = {
-        **dict.fromkeys(("plan", "plan --margin", "plan --areas", "optimize", "spine"), _ELSEWHERE),
+        **dict.fromkeys(
+            ("plan", "plan --margin", "plan --areas", "plan --page", "optimize", "spine"),
+            _ELSEWHERE,
+        ),
         "sealed": f"{_ELSEWHERE}; `das nmf verify` checks the files",
         "recompute": f"{_ELSEWHERE}; `das estimate --from` the release makes the counts again",
         **dict.fromkeys(("area", "tables --areas"), _COUNTIES),

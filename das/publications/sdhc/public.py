@@ -54,6 +54,7 @@ class PublicSdhc(PublicHalf):
         "engine": "a nation has 13,000 answers: there is nothing to share out",
         "tasks": "its run is one piece: there are no tasks",
         "plan --areas": _REGIONS,
+        "plan --page": "it measures each region by itself, over no tree: `das plan --margin` shows choices",
         "optimize": _PLAN,
         "spine": _REGIONS,
         "area": _REGIONS,

@@ -54,6 +54,7 @@ from das.spec import RunSpec, Specification, of_kind
 from das.spec.parts import Run
 from das.tools.areas.command import of_areas
 from das.tools.planning.optimize import OptimizeOptions, show_dhc_optimum, show_optimum
+from das.tools.planning.page import write_page
 
 # What the budget of a configuration buys, where nothing of it is chosen: the margin of error of
 # every query of every level, and what that costs.
@@ -415,6 +416,17 @@ OPTIMUM = "best"
     flag_value=OPTIMUM,
     help="Print this plan, with --optimize the best one, as tables of a configuration.",
 )
+@click.option(
+    "--page",
+    "page_file",
+    type=PATH,
+    metavar="FILE",
+    help=(
+        "Write a page on which people choose: it shows what any shares buy and cost, in a browser"
+        " and without a network. Its tree is that of --data (an input, or a finished run or"
+        " release) or --units; its curve is about the targets of --optimize."
+    ),
+)
 @json_option
 @guarded
 def plan(
@@ -434,6 +446,7 @@ def plan(
     least: bool,
     spare: bool,
     chosen: str | None,
+    page_file: Path | None,
     as_json: bool,
 ) -> None:
     """Show margins of error for a budget, or the budget for margins of error.
@@ -450,6 +463,8 @@ def plan(
     With --optimize: the best shares for given targets, the cost of each target, and a bound on
     how much better any other shares could be.
 
+    With --page: one file for a meeting, with controls for the total and every share.
+
     For the S-DHC also margins after estimation, in parentheses; the alternative "estimated" meets
     the request after estimation.
 
@@ -460,6 +475,12 @@ def plan(
     of = publication(given.publication())
     require(of, "plan", config)
     request = PlanRequest(margins, added, coverage, chosen)
+    if page_file is not None:
+        others = {"--like": like, "--keep": keep, "--rho": rho, "--least": least, "--spare": spare}
+        _alone("--page", {**others, **_asked(request, listed), "--json": as_json})
+        require(of, "plan --page", "--page")
+        _write_page(given, config.name, universe, page_file, units, paths, targets)
+        return
     if targets is not None and "optimize" not in of.cannot:
         options = OptimizeOptions(targets, units, paths, like, keep, rho, least, spare)
         _optimized(given, universe, options, request, listed, as_json)
@@ -527,6 +548,29 @@ def _optimized(
         return
     spec = of_kind(RunSpec, given, "--optimize")
     show_optimum(spec, _universe(spec, universe), options, as_toml, as_json)
+
+
+def _asked(request: PlanRequest, listed: Path | None) -> dict[str, object]:
+    """The options of :class:`PlanRequest`, and ``--areas``."""
+    asked = {"--margin": request.margins, "--add": request.added, "--coverage": request.coverage}
+    return {**asked, "--areas": listed, "--toml": request.chosen}
+
+
+def _write_page(
+    given: Specification,
+    config: str,
+    universe: str | None,
+    file: Path,
+    units: str | None,
+    paths: Sequence[Path],
+    targets: Path | None,
+) -> None:
+    spec = of_kind(RunSpec, given, "--page")
+    if _universe(spec, universe) is not spec.persons:
+        raise UserError(
+            "the page is about persons", where="--universe", remedy="leave it out with --page"
+        )
+    write_page(spec, config, file, units, paths, targets)
 
 
 def _universe(spec: RunSpec, name: str | None) -> Planned:

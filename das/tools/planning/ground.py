@@ -21,6 +21,7 @@ from das.engine import Progress
 from das.errors import InputError, UserError
 from das.files.machine import memory
 from das.files.readers import area_list
+from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.budget import ALL
 from das.model.constraint import LevelBounds
@@ -28,7 +29,7 @@ from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.plan import Plan
 from das.model.universe import Planned
-from das.release.opened import OpenedRelease
+from das.release.opened import OpenedRelease, open_release
 from das.spec import RunSpec
 from das.truth.preparation import PublicTree
 
@@ -58,6 +59,49 @@ class TreeKnowledge:
     model: Callable[[Sequence[Estimand]], Model]
     predicted: Callable[[Sequence[Estimand]], Model] | None = None
     note: str = FULL_INFORMATION
+
+
+@dataclass(frozen=True)
+class TreeSizes:
+    """How many units each level has, root first; ``median``: the median number of records in one,
+    where they were published. ``says`` what this is known from."""
+
+    units: tuple[int, ...]
+    says: str
+    median: tuple[float, ...] | None = None
+
+
+def tree_sizes(
+    spec: RunSpec, units: Sequence[int] | None, paths: Sequence[Path], progress: Progress
+) -> TreeSizes:
+    """From numbers, from a finished run or release, or from an input, whose records are not
+    read."""
+    if units is not None:
+        return TreeSizes(tuple(units), "the numbers of units that were given")
+    if len(paths) == 1 and (release_of(paths[0]) / "spec.toml").is_file():
+        return _sizes_of_release(spec, paths[0])
+    spine = PublicTree.read(spec, paths, progress).trees(spec)[spec.persons.name].spine
+    read = ", ".join(Path(p).name for p in paths or spec.data.path)
+    return TreeSizes(tuple(spine.units(lv) for lv in spine.levels), f"the units of {read}")
+
+
+def _sizes_of_release(spec: RunSpec, path: Path) -> TreeSizes:
+    release = open_release(release_of(path))
+    if spec.geography.levels != release.spine.levels:
+        raise UserError(
+            "the release has other levels than the configuration",
+            where="--data",
+            remedy=f"its levels are {', '.join(release.spine.levels)}",
+        )
+    published = release.published(release.run.persons)
+    spine, lowest = release.spine, release.spine.levels[-1]
+    people = np.bincount(published.unit, published.count, spine.units(lowest))
+    each = [np.bincount(spine.up(lowest, lv), people, spine.units(lv)) for lv in spine.levels]
+    return TreeSizes(
+        tuple(spine.units(lv) for lv in spine.levels),
+        f"the release {release.after.name!r}: its units, and how many persons it published of each",
+        tuple(float(np.median(e[e > 0])) for e in each),
+    )
 
 
 def of_units(spec: RunSpec, planned: Planned, units: Sequence[int]) -> TreeKnowledge:

@@ -130,18 +130,22 @@ def _ground(
     spec: RunSpec, universe: str, asked: OptimizeOptions, lists: Sequence[Path], shown: Progress
 ) -> TreeKnowledge:
     if asked.units is not None:
-        try:
-            units = [int(n.strip().replace("_", "")) for n in asked.units.split(",")]
-        except ValueError:
-            raise UserError(
-                f"{asked.units!r} is no list of whole numbers",
-                where="--units",
-                remedy="write for instance 1,52,3221,73057,217740,6500000",
-            ) from None
-        return plan_ground.of_units(spec, spec.universe(universe), units)
+        return plan_ground.of_units(spec, spec.universe(universe), unit_numbers(asked.units))
     if asked.like is not None:
         return plan_ground.of_release(spec, universe, open_release(release_of(asked.like)), lists)
     return plan_ground.of_data(spec, universe, asked.data, shown, lists)
+
+
+def unit_numbers(text: str) -> list[int]:
+    """The numbers of units of the levels, as ``--units`` has them."""
+    try:
+        return [int(n.strip().replace("_", "")) for n in text.split(",")]
+    except ValueError:
+        raise UserError(
+            f"{text!r} is no list of whole numbers",
+            where="--units",
+            remedy="write for instance 1,52,3221,73057,217740,6500000",
+        ) from None
 
 
 # --- what is shown

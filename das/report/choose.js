@@ -1,0 +1,574 @@
+// What shares of a budget buy and cost. The first half is the mathematics, of das/design/homogeneous.py
+// and das/accounting/worst.py; the second is what one sees.
+"use strict";
+(() => {
+const D = JSON.parse(document.getElementById("choose-data").textContent);
+const LEVELS = D.levels.length, QUERIES = D.queries.length, ROWS = D.queries[0].index.length;
+const Z = 1.959963984540054;
+const EACH = D.sensitivity === 2 ? 1 : 2;  // the precision that one rho buys
+const sum = (some) => some.reduce((a, b) => a + b, 0);
+
+// --- shares: whole numbers, so that every share is an exact fraction
+
+const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
+function exact(text) {  // "a/b" or a decimal, as [a, b]
+  const found = /^\s*(\d+)(?:\.(\d*))?(?:e([+-]?\d{1,2}))?(?:\s*\/\s*(\d+))?\s*$/i.exec(text);
+  if (!found) return null;
+  const power = Number(found[3] ?? 0) - (found[2] ?? "").length;
+  const a = BigInt(found[1] + (found[2] ?? "")) * 10n ** BigInt(Math.max(power, 0));
+  const b = BigInt(found[4] ?? 1) * 10n ** BigInt(Math.max(-power, 0));
+  if (a === 0n || b === 0n) return null;
+  const d = gcd(a, b);
+  return [a / d, b / d];
+}
+function near([a, b]) {  // the nearest number, of integers of any length
+  const shift = Math.max(b.toString(2).length - a.toString(2).length + 60, 0);
+  return Number((a << BigInt(shift)) / b) / 2 ** shift;
+}
+function fraction(a, b) { const d = gcd(a, b); return b === d ? `${a / d}` : `${a / d}/${b / d}`; }
+const total = (weights) => weights.reduce((a, b) => a + b, 0n);
+const parts = (weights) => { const all = total(weights) || 1n; return weights.map((w) => near([w, all])); };
+const read = (w) => ({ rho: w.rho, levels: w.levels.map(BigInt), queries: w.queries.map((q) => q.map(BigInt)) });
+const PRESETS = Object.fromEntries(Object.entries(D.presets).map(([name, w]) => [name, read(w)]));
+PRESETS["Best for the targets"] = read(D.curve.weights);
+{
+  const own = Object.values(PRESETS)[0];
+  PRESETS["Equal shares"] = { rho: own.rho, levels: own.levels.map(() => 1n),
+                              queries: own.queries.map((q) => q.map((w) => (w ? 1n : 0n))) };
+}
+const MILLION = 1000000;
+function moved(weights, at, share) {  // one share changed, the others in proportion
+  const old = parts(weights), rest = 1 - old[at];
+  const others = weights.filter((w, i) => w && i !== at).length;
+  if (!others) return weights;
+  share = Math.min(Math.max(share, 0), 1 - others / MILLION);
+  const out = weights.map((w, i) => (i === at || !w ? 0 : Math.max(1, Math.round(old[i] / rest * (1 - share) * MILLION))));
+  const left = Math.max(MILLION - sum(out), share > 0 ? 1 : 0);
+  out[at] = left <= others && share === 0 ? 0 : left;
+  return out.map(BigInt);
+}
+
+// --- a plan: the rho of each level and query, and what follows
+
+function planOf(state, rho = near(exact(state.rho))) {
+  const levels = parts(state.levels), queries = state.queries.map(parts);
+  return { rho, levels: levels.map((s) => s * rho), queries, each: queries.map((q, l) => q.map((s) => s * levels[l] * rho)) };
+}
+
+const UNIT = D.units, LAST = UNIT[LEVELS - 1];
+const DEPTH = UNIT.map((n) => LAST / n), RANK = UNIT.map((n, g) => n - (g ? UNIT[g - 1] : 0));
+const KINDS = D.multiplicity.length, NONE = 1e-13;
+const SAME = D.queries.map((q) => {  // pairs of rows with the same answer
+  const pairs = [];
+  q.index.forEach((a, i) => q.index.forEach((b, j) => { if (a === b) pairs.push(i * ROWS + j); }));
+  return pairs;
+});
+function inverse(matrix) {
+  const n = ROWS, a = matrix.slice(), out = new Float64Array(n * n);
+  let trace = 0;
+  for (let i = 0; i < n; i++) trace += a[i * n + i];
+  for (let i = 0; i < n; i++) { a[i * n + i] += 1e-15 * Math.max(trace, 1e-300); out[i * n + i] = 1; }
+  for (let i = 0; i < n; i++) {  // positive definite: no pivots
+    const pivot = 1 / a[i * n + i];
+    for (let k = 0; k < n; k++) { a[i * n + k] *= pivot; out[i * n + k] *= pivot; }
+    for (let j = 0; j < n; j++) {
+      const f = a[j * n + i];
+      if (j === i || f === 0) continue;
+      for (let k = 0; k < n; k++) { a[j * n + k] -= f * a[i * n + k]; out[j * n + k] -= f * out[i * n + k]; }
+    }
+  }
+  return out;
+}
+function givenTotal(c) {
+  const n = ROWS, shift = new Float64Array(n);
+  for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) shift[i] += c[i * n + j];
+  const all = sum([...shift]);
+  return c.map((x, at) => {
+    const rest = x - shift[Math.floor(at / n)] * shift[at % n] / all;
+    return Math.abs(rest) > 1e-13 * Math.abs(x) ? rest : 0;
+  });
+}
+const matrices = () => Array.from({ length: LEVELS }, () => Array.from({ length: KINDS }, () => new Float64Array(ROWS * ROWS)));
+function add(into, from, times) { for (let i = 0; i < into.length; i++) into[i] += times * from[i]; }
+
+// The inverse of Lambda_g for each contrast g of the tree and each of the attributes; null where the lowest level
+// does not tell all cells apart.
+function inverses(plan) {
+  const own = matrices(), out = matrices();
+  for (let l = 0; l < LEVELS; l++) for (let q = 0; q < QUERIES; q++) {
+    const p = EACH * plan.each[l][q];
+    if (p) D.queries[q].factor.forEach((f, m) => { if (f) for (const at of SAME[q]) own[l][m][at] += p * f; });
+  }
+  for (let m = 0; m < KINDS; m++) {
+    const summed = new Float64Array(ROWS * ROWS);
+    for (let g = LEVELS - 1; g >= 0; g--) {
+      add(summed, own[g][m], DEPTH[g]);
+      const c = inverse(summed);
+      if (g === LEVELS - 1) {
+        let trace = 0, most = 0;
+        for (let i = 0; i < ROWS; i++) { trace += summed[i * ROWS + i]; most = Math.max(most, c[i * ROWS + i]); }
+        if (!(most < 1e14 / Math.max(trace, 1e-250))) return null;
+      }
+      out[g][m] = g <= D.known && m === 0 ? givenTotal(c) : c;
+    }
+  }
+  return out;
+}
+// The variance of an answer of each query at each level, from all measurements, and how much the mean log variance
+// falls for a little more of each measurement.
+function variances(c) {
+  return D.levels.map((_, l) => {
+    const v = D.multiplicity.map((_, m) => {
+      const out = new Float64Array(ROWS * ROWS);
+      for (let g = 0; g <= l; g++) add(out, c[g][m], RANK[g] * DEPTH[l] / UNIT[l]);
+      return out;
+    });
+    return D.queries.map((q, k) => {
+      let f = 0, size = 0;
+      q.factor.forEach((factor, m) => {
+        for (const at of SAME[k]) {
+          const term = factor * D.multiplicity[m] / q.answers * v[m][at];
+          f += term; size += Math.abs(term);
+        }
+      });
+      return f > NONE * size ? f : 0;
+    });
+  });
+}
+function product(a, b) {
+  const n = ROWS, out = new Float64Array(n * n);
+  for (let i = 0; i < n; i++) for (let k = 0; k < n; k++) if (a[i * n + k]) {
+    for (let j = 0; j < n; j++) out[i * n + j] += a[i * n + k] * b[k * n + j];
+  }
+  return out;
+}
+function worth(c, f, plan) {
+  const bar = matrices(), measured = plan.each.flat().filter((x) => x).length;
+  f.forEach((row, l) => row.forEach((x, q) => {
+    if (x && plan.each[l][q]) D.queries[q].factor.forEach((factor, m) => {
+      for (const at of SAME[q]) bar[l][m][at] += factor * D.multiplicity[m] / D.queries[q].answers / x / measured;
+    });
+  }));
+  const inner = c.map((of, g) => of.map((cg, m) => {
+    const seen = new Float64Array(ROWS * ROWS);
+    for (let l = g; l < LEVELS; l++) add(seen, bar[l][m], RANK[g] * DEPTH[l] / UNIT[l]);
+    return product(product(cg, seen), cg);
+  }));
+  return D.levels.map((_, l) => D.queries.map((q, k) => {
+    let h = 0;
+    for (let g = 0; g <= l; g++) q.factor.forEach((factor, m) => {
+      if (factor) for (const at of SAME[k]) h += DEPTH[l] * factor * inner[g][m][at];
+    });
+    return EACH * Math.abs(h) * plan.rho;
+  }));
+}
+// The least m with P[|X| <= m] of at least 95 %, as das/model/mechanisms.py has it: the continuous quantile for noise
+// wider than a thousand.
+function noiseMargin(sigmaSq) {
+  if (sigmaSq > 1e6) return Math.ceil(Z * Math.sqrt(sigmaSq));
+  const q = 2 * Math.PI ** 2 * sigmaSq;
+  let whole = 1, held = 1, m = 0;
+  if (sigmaSq >= 1) whole = Math.sqrt(2 * Math.PI * sigmaSq) * (1 + 2 * Math.exp(-q));
+  else for (let k = 1; k < 20; k++) whole += 2 * Math.exp(-k * k / (2 * sigmaSq));
+  while (held < 0.95 * whole) { m++; held += 2 * Math.exp(-m * m / (2 * sigmaSq)); }
+  return m;
+}
+
+// --- privacy
+
+// log M(c + iy) of draws of precision p, M = E exp(zL): the continuous part, and a theta function by Poisson's formula.
+// M(z + 2 pi i/p) = -M(z) keeps |y| below pi/p, where few terms count.
+function addLog(p, c, y, re, im) {
+  const sigma = 1 / p, period = 2 * Math.PI / p, q = 2 * Math.PI ** 2 * sigma;
+  let zero = 1;
+  for (let k = 1, t; (t = 2 * Math.exp(-q * k * k)) > 1e-18; k++) zero += t;
+  for (let n = 0; n < y.length; n++) {
+    const turns = Math.round(y[n] / period), at = y[n] - turns * period;
+    let logRe = p / 2 * (c * c + c - at * at), logIm = p / 2 * (2 * c + 1) * at + Math.PI * turns;
+    if (2 * Math.PI * Math.abs(at) > q - 42) {
+      let a = 1, b = 0;
+      for (let k = 1; k < 400; k++) {
+        const size = Math.exp(-q * k * k + 2 * Math.PI * k * Math.abs(at));
+        const turn = 2 * Math.PI * k * c, back = Math.exp(-4 * Math.PI * k * Math.abs(at));
+        a += size * Math.cos(turn) * (1 + back);
+        b -= size * Math.sin(turn) * (1 - back) * Math.sign(at);
+        if (size < 1e-19 && k * q > Math.PI * Math.abs(at)) break;
+      }
+      logRe += Math.log(Math.hypot(a, b) / zero); logIm += Math.atan2(b, a);
+    }
+    re[n] += logRe; im[n] += logIm;
+  }
+}
+const touches = (relation, l, q) => relation.mask.charCodeAt(l * QUERIES + q) === 49;
+function drawsOf(relation, plan) {  // the precisions of each class
+  return D.classes.map(([level, holds]) => {
+    const whole = EACH * sum(holds.map((l) => plan.levels[l]));
+    return plan.queries[level].map((s, q) => (touches(relation, level, q) ? whole * s : 0)).filter((p) => p > 0);
+  });
+}
+
+// An upper end of epsilon at delta for the worst move of a relation. A tiny Gaussian of rho * smooth is composed with
+// each move: leaving it out is post-processing, so the sum bounds delta from above, and it ends the sum. All aliases of
+// the periodic sum are positive, too.
+function epsilon(relation, plan, smooth) {
+  const draws = drawsOf(relation, plan), moves = D.moves[relation.moves];
+  const rhoOf = D.paths.map((path) => sum(path.map((k) => sum(draws[k]))) / 2);
+  const rho = Math.max(...moves.map((move) => sum(move.map((i) => rhoOf[i]))));
+  if (!(rho > 0)) return 0;
+  const extra = rho * smooth, r = rho + extra, delta = D.delta[1], target = Math.log(delta);
+  const top = r + 2 * Math.sqrt(-r * target);
+  let low = 1e-9, high = 1e9;
+  for (let i = 0; i < 200; i++) {  // the saddle point, near which the terms have the size of the answer
+    const c = Math.sqrt(low * high);
+    if (r * (2 * c + 1) - 0.94 * top - 1 / c - 1 / (c + 1) > 0) high = c; else low = c;
+  }
+  const c = high, period = 8 * Math.sqrt(r), TAU = 32;
+  const N = Math.ceil(Math.sqrt(TAU / extra) * period / (2 * Math.PI));
+  const y = Float64Array.from({ length: N + 1 }, (_, n) => 2 * Math.PI * n / period);
+  const zeros = () => [new Float64Array(N + 1), new Float64Array(N + 1)];
+  const ofClass = draws.map((ps) => { const [re, im] = zeros(); ps.forEach((p) => addLog(p, c, y, re, im)); return [re, im]; });
+  const ofPath = D.paths.map((path) => {
+    const [re, im] = zeros();
+    for (const k of path) { add(re, ofClass[k][0], 1); add(im, ofClass[k][1], 1); }
+    const size = re[0];
+    for (let n = 0; n <= N; n++) {
+      const r = Math.exp(re[n] - size), angle = im[n];
+      re[n] = r * Math.cos(angle); im[n] = r * Math.sin(angle);
+    }
+    return [re, im, size];
+  });
+  const ONE = [new Float64Array(N + 1).fill(1), new Float64Array(N + 1), 0];
+  const kernel = y.map((v) => Math.exp(-extra * v * v) / Math.hypot(c * c + c - v * v, (2 * c + 1) * v) * (v ? 2 : 1) / period);
+  const phase = y.map((v) => extra * (2 * c + 1) * v - Math.atan2((2 * c + 1) * v, c * c + c - v * v));
+  const slack = Math.exp(-TAU) / (2 * c) + 1e-12 * sum([...kernel]);  // the nodes beyond, and rounding
+  const turnedRe = new Float64Array(N + 1), turnedIm = new Float64Array(N + 1);
+  function turn(e) {
+    for (let n = 0; n <= N; n++) {
+      turnedRe[n] = kernel[n] * Math.cos(phase[n] - e * y[n]);
+      turnedIm[n] = kernel[n] * Math.sin(phase[n] - e * y[n]);
+    }
+  }
+  function logDelta(move, e) {
+    const [ar, ai, size] = ofPath[move[0]], [br, bi, more] = move.length > 1 ? ofPath[move[1]] : ONE;
+    let s = slack;
+    for (let n = 0; n <= N; n++) {
+      const xr = ar[n] * br[n] - ai[n] * bi[n], xi = ar[n] * bi[n] + ai[n] * br[n];
+      s += turnedRe[n] * xr - turnedIm[n] * xi;
+    }
+    return size + more + extra * (c * c + c) - e * c + Math.log(Math.max(s, slack));
+  }
+  let found = 0;
+  for (;;) {
+    turn(found);
+    let worst = target, at = null;
+    for (const move of moves) {
+      const d = logDelta(move, found);
+      if (d > worst) { worst = d; at = move; }
+    }
+    if (at === null) return found * (1 + 1e-9);
+    let a = found, b = 1.01 * top;
+    while (b - a > 1e-9 * b) {
+      const middle = (a + b) / 2;
+      turn(middle);
+      if (logDelta(at, middle) > target) a = middle; else b = middle;
+    }
+    found = b;
+  }
+}
+
+// What an intruder believes of the truth, on average, who takes it for as likely as ``prior``: E of the posterior, from
+// the Laplace transform of the logistic function at Re z = -1/2, where M is real.
+function believed(precisions, prior) {
+  const odds = Math.log(prior / (1 - prior)), step = 0.04, y = Float64Array.from({ length: 330 }, (_, n) => n * step);
+  const re = new Float64Array(y.length), im = new Float64Array(y.length);
+  precisions.forEach((p) => addLog(p, -0.5, y, re, im));
+  let wrong = 0;
+  y.forEach((v, n) => {
+    wrong += (n ? 1 : 0.5) * step * Math.exp(re[n]) * Math.cos(im[n]) * Math.cos(odds * v) / Math.cosh(Math.PI * v);
+  });
+  return 1 - Math.exp(-odds / 2) * wrong;
+}
+// How often an intruder who starts at ``prior`` decides for the truth, from one count of precision p.
+function decided(p, prior) {
+  const odds = Math.log(prior / (1 - prior));
+  let right = 0, all = 0;
+  for (let x = -Math.ceil(9 / Math.sqrt(p)) - 1; x <= Math.ceil(9 / Math.sqrt(p)) + 1; x++) {
+    const t = Math.exp(-p * x * x / 2);
+    all += t;
+    if (odds + p / 2 * (2 * x + 1) > 1e-12) right += t;
+  }
+  return right / all;
+}
+
+// --- what one sees
+
+const $ = (id) => document.getElementById(id);
+const say = (x) => (x >= 9.95 || x === 0 ? Math.round(x).toLocaleString("en-US") : x >= 0.95 ? x.toFixed(1) : x.toPrecision(2));
+const percent = (x) => (x >= 0.1 ? (100 * x).toFixed(1) : x ? `${Number((100 * x).toPrecision(2))}` : "0");
+const upward = (x) => (Math.ceil(x * 100 - 1e-9) / 100).toFixed(2);
+const inside = (level) => D.words[level];
+const titled = (text) => text[0].toUpperCase() + text.slice(1);
+const WORDS = { total: "everybody", votingage: "adults", hispanic: "Hispanic origin", "hispanic * cenrace": "each race and origin",
+                cenrace: "each race", "votingage * hispanic * cenrace": "adults of each race and origin" };
+const queryWords = (q) => WORDS[D.queries[q].name] ?? D.queries[q].title.toLowerCase();
+function element(tag, attributes = {}, ...children) {
+  const out = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) out.addEventListener(name.slice(2), value); else out.setAttribute(name, value);
+  }
+  out.append(...children);
+  return out;
+}
+
+let state, undone = [], shown = {}, later = 0, turn = 0;
+// How much more Gaussian noise an epsilon is computed with: while a control moves, and then.
+const COARSE = 1e-3, FINE = 5e-5;
+const copy = (s) => ({ rho: s.rho, levels: [...s.levels], queries: s.queries.map((q) => [...q]) });
+const written = (s) => [s.rho, s.levels.join("."), ...s.queries.map((q) => q.join("."))].join("_");
+function fromText(text) {
+  const [rho, levels, ...queries] = text.split("_");
+  const whole = (t, n) => { const w = t.split(".").map((x) => BigInt(x)); if (w.length !== n || total(w) <= 0n) throw Error(t); return w; };
+  if (!exact(rho) || queries.length !== LEVELS) throw Error(text);
+  return { rho, levels: whole(levels, LEVELS), queries: queries.map((q) => whole(q, QUERIES)) };
+}
+function keep() { const now = written(state); if (undone.at(-1) !== now) undone.push(now); }
+function become(next, remember = true) { if (remember) keep(); state = next; show(); }
+
+// The tables of a configuration, as das reads them.
+function toml() {
+  const [a, b] = exact(state.rho), quoted = (name) => (/^[\w-]+$/.test(name) ? name : JSON.stringify(name));
+  const lines = (names, weights) => names.map((n, i) => [n, weights[i]]).filter(([, w]) => w)
+    .map(([n, w]) => `${quoted(n)} = "${fraction(w, total(weights))}"`);
+  const out = [D.toml.budget.replace("[budget]\n", `[budget]\nrho = "${fraction(a, b)}"\n`), "[budget.levels]", ...lines(D.levels, state.levels)];
+  const names = D.queries.map((q) => q.name);
+  D.levels.forEach((level, l) => { if (state.levels[l]) out.push("", `[budget.queries.${quoted(level)}]`, ...lines(names, state.queries[l])); });
+  const rest = D.toml.others.reduce((text, cost, i) => {
+    const [c, d] = exact(cost);
+    return text.replace(`"@${i}@"`, `"${fraction(c * b, d * a)}"`);
+  }, D.toml.rest);
+  return `${out.join("\n")}\n\n${rest}${passes()}`;
+}
+
+// Passes of the estimation, of what is still measured.
+function passes() {
+  const lines = Object.entries(D.toml.passes).map(([level, given]) => {
+    const l = D.levels.indexOf(level), left = new Set(D.queries.map((q) => q.name).filter((_, k) => l < 0 || state.queries[l][k]));
+    const kept = l < 0 ? given : given.map((pass) => pass.filter((n) => n === "*" || left.has(n))).filter((pass) => pass.length);
+    kept.flat().forEach((n) => (n === "*" ? left.clear() : left.delete(n)));
+    return `${JSON.stringify(level)} = ${JSON.stringify(l >= 0 && left.size ? [...kept, [...left]] : kept)}`;
+  });
+  return lines.length ? `\n[estimation.passes]\n${lines.join("\n")}\n` : "";
+}
+
+// The controls and the table of each level, made once.
+const cells = D.levels.map(() => []), bars = [];
+function control(label, value, change) {
+  const range = element("input", { type: "range", min: 0, max: 1000, step: 1, "aria-label": label });
+  const number = element("input", { type: "number", min: 0, max: 100, step: "any", "aria-label": `${label}, per cent` });
+  range.addEventListener("input", () => { if (!range.held) { keep(); range.held = true; } change((range.value / 1000) ** 2); });
+  range.addEventListener("change", () => { range.held = false; });
+  number.addEventListener("change", () => { if (number.value !== "") { keep(); change(number.value / 100); } });
+  const set = (share) => {
+    const at = Math.round(Math.sqrt(share) * 1000);
+    if (Number(range.value) !== at && !range.held) range.value = at;
+    range.setAttribute("aria-valuetext", `${percent(share)} per cent`);
+    if (document.activeElement !== number) number.value = percent(share);
+  };
+  return [range, number, set];
+}
+function build() {
+  D.levels.forEach((level, l) => {
+    const [range, number, set] = control(`Share of the ${inside(l)}`, 0,
+      (s) => become({ ...copy(state), levels: moved(state.levels, l, Math.max(s, 1e-4)) }, false));
+    bars.push(set);
+    const body = element("tbody");
+    let group = "";
+    D.queries.forEach((q, k) => {
+      const [r, n, put] = control(`Share of ${q.title} within the ${inside(l)}`, 0, (s) => {
+        const next = copy(state);
+        next.queries[l] = moved(next.queries[l], k, s);
+        become(next, false);
+      });
+      const noise = element("td", { "data-noise": "" }), estimate = element("td", { "data-estimate": "", class: "strong" }), note = element("td", { class: "text quiet" });
+      const name = q.group !== group && q.group === "crossed" ? "first" : "";
+      group = q.group;
+      body.append(element("tr", { "data-level": level, "data-query": q.name, class: name },
+        element("th", { scope: "row" }, q.title), element("td", { class: "share" }, r), element("td", {}, n), noise, estimate, note));
+      cells[l].push({ put, noise, estimate, note });
+    });
+    const head = ["count of one place", "share of the level", "%", "its own measurement", "all measurements together", ""];
+    const caption = element("caption", {}, "Margins of error at 95 %, in persons: of the noise of one answer, and of its estimate from everything that is measured.");
+    const size = element("span", { class: "quiet", id: `size-${l}` });
+    $("levels").append(element("section", { class: "level" },
+      element("h3", {}, titled(inside(l)), " ", size),
+      element("p", { class: "one" }, "share of the total ", range, " ", number, " %"),
+      element("details", l === LEVELS - 3 ? { open: "" } : {}, element("summary", {}, "Queries and margins"),
+        element("div", { class: "scroll" }, element("table", {}, caption,
+          element("thead", {}, element("tr", {}, ...head.map((h, i) => element("th", { scope: "col", ...(i ? {} : { class: "text" }) }, h)))), body)))));
+  });
+  for (const name of Object.keys(PRESETS)) {
+    $("presets").append(element("button", { type: "button", onclick: () => become(copy(PRESETS[name])) }, name));
+  }
+  for (const id of ["goal-level", "goal-query"]) {
+    (id === "goal-level" ? D.words.map(titled) : D.queries.map((q) => q.title))
+      .forEach((text, i) => $(id).append(element("option", { value: i }, text)));
+  }
+  $("goal-level").value = LEVELS - 3;
+  $("goal-query").value = Math.max(0, D.queries.findIndex((q) => q.name === "votingage"));
+  for (const r of D.relations.filter((r) => r.says.includes("is another"))) {
+    $("secret").append(element("option", { value: r.name }, r.says.split(" of one")[0]));
+  }
+  const race = [...$("secret").options].find((o) => /race/.test(o.value));
+  if (race) $("secret").value = race.value;
+}
+
+// Where a place of a level is in the middle: published, or the mean of a number that is typed in.
+const sizeOf = (l) => D.median?.[l] ?? (Number($("people").value) > 0 ? Number($("people").value) / UNIT[l] : null);
+function sentences(f) {
+  const at = (l) => Math.max(0, LEVELS - l), by = (...names) => names.map((n) => D.queries.findIndex((q) => q.name === n)).filter((q) => q >= 0);
+  const wanted = [
+    ["A redistricting analyst", at(2), by("total", "votingage", "votingage * hispanic * cenrace")],
+    ["A demographer", at(4), by("votingage", "hispanic * cenrace", "hhgq")],
+    ["A town", at(3), by("total", "votingage", "hispanic")],
+    ["A small group", at(2), by("hispanic * cenrace")]];
+  return wanted.map(([who, l, some]) => {
+    const asked = some.length ? some : D.queries.map((_, q) => q).slice(0, 3);
+    const margins = asked.map((q) => `${queryWords(q)} within ±${say(Z * Math.sqrt(f[l][q]))}`);
+    const size = sizeOf(l), of = size ? ` of ${Math.round(size).toLocaleString("en-US")}` : "";
+    const m = Math.max(1, Math.ceil(Z * Math.sqrt(f[l][asked[0]])));
+    const group = who === "A small group" ? ` So fewer than ${m.toLocaleString("en-US")} of a group there cannot be told from nobody.` : "";
+    return [who, `${titled(inside(l))}${of}: ${margins.join(", ")}.${group}`];
+  });
+}
+
+function show() {
+  const plan = planOf(state), c = inverses(plan), f = c && variances(c), w = c && worth(c, f, plan);
+  shown = { plan, f };
+  D.levels.forEach((_, l) => {
+    bars[l](plan.levels[l] / plan.rho);
+    const size = sizeOf(l);
+    $(`size-${l}`).textContent = `${UNIT[l].toLocaleString("en-US")} of them${size ? `, ${D.median ? "half of them below" : "on average"} ${Math.round(size).toLocaleString("en-US")} persons` : ""}`;
+    D.queries.forEach((q, k) => {
+      const cell = cells[l][k], p = plan.each[l][k], margin = c && Z * Math.sqrt(f[l][k]);
+      cell.put(plan.queries[l][k]);
+      const noise = p ? noiseMargin(1 / (EACH * p)) : null;
+      cell.noise.textContent = noise === null ? "not measured" : `±${say(noise)}`;
+      cell.noise.dataset.noise = noise ?? "";
+      cell.estimate.textContent = !c ? "–" : margin ? `±${say(margin)}` : "exact";
+      cell.estimate.dataset.estimate = margin ?? "";
+      const part = c && size && q.name === "total" && margin ? ` (${percent(margin / size)} % of ${Math.round(size).toLocaleString("en-US")})` : "";
+      cell.note.textContent = p && c && w[l][k] < 1e-7 ? "adds nothing" : part;
+    });
+  });
+  $("untold").hidden = Boolean(c);
+  const [a, b] = exact(state.rho);
+  if (document.activeElement !== $("rho")) $("rho").value = b === 1n ? `${a}` : Number(plan.rho.toPrecision(7));
+  if (!$("total").held) $("total").value = Math.round(Math.log10(plan.rho) * 100);
+  told(epsilon(D.relations[0], plan, COARSE));
+  if (c) $("sentences").replaceChildren(...sentences(f).flatMap(([who, text]) => [element("dt", {}, who), element("dd", {}, text)]));
+  $("undo").disabled = !undone.length;
+  history.replaceState(null, "", `#${written(state)}`);
+  clearTimeout(later);
+  turn++;
+  later = setTimeout(showPrivacy, 60);
+}
+
+// What takes longer, once the controls rest, step by step so that they stay free: other relations, the intruder, the
+// curve.
+function showPrivacy() {
+  const { plan, f } = shown, found = {}, body = $("relations"), mine = ++turn;
+  const steps = D.relations.map((r, i) => () => {
+    const e = epsilon(r, plan, i ? 3e-4 : FINE);
+    found[r.name] = e;
+    if (!i) told(e);
+    const row = body.children[i] ?? body.appendChild(element("tr", { "data-relation": r.name },
+      element("th", { scope: "row" }, titled(r.says)), element("td")));
+    row.dataset.epsilon = e;
+    row.lastChild.textContent = upward(e);
+  });
+  steps.push(() => showRisk(found), () => { if (f) showCurve(f); }, () => {
+    $("toml").value = toml();
+    document.body.dataset.settled = written(state);
+  });
+  const next = () => {
+    if (mine !== turn || !steps.length) return;
+    steps.shift()();
+    later = setTimeout(next);
+  };
+  next();
+}
+function told(e) {
+  $("epsilon").textContent = upward(e);
+  $("epsilon").dataset.epsilon = e;
+  $("total").setAttribute("aria-valuetext", `epsilon ${upward(e)}`);
+}
+function showRisk(found) {
+  const { plan } = shown, prior = Number($("prior").value), name = $("secret").value;
+  const relation = D.relations.find((r) => r.name === name), draws = drawsOf(relation, plan);
+  const average = Math.max(...D.paths.map((path) => believed(path.flatMap((k) => draws[k].flatMap((p) => [p, p])), prior)));
+  const worst = prior * Math.exp(found[name]) / (1 - prior + prior * Math.exp(found[name]));
+  const chance = (x) => (x > 0.9995 ? `${(Math.floor(x * 1e6) / 1e4).toFixed(4)}` : (100 * x).toFixed(1));
+  const attribute = $("secret").selectedOptions[0].textContent.toLowerCase();
+  const finest = D.queries.reduce((best, q, i) => (q.answers >= D.queries[best].answers && plan.each[LEVELS - 1][i] ? i : best), 0);
+  const one = EACH * plan.each[LEVELS - 1][finest], each = D.levels.map((_, l) => EACH * plan.each[l][finest]).filter((p) => p);
+  const alone = one ? believed([one], prior) : prior, ladder = believed(each, prior);
+  const rows = [
+    ["all", average, `An intruder who knows everything but the ${attribute} of one person, sees every noisy answer and takes the truth for ${chance(prior)} % likely, believes it at ${chance(average)} % afterwards on average. Except in one case of ${(1 / D.delta[1]).toLocaleString("en-US")}, he believes it at ${chance(worst)} % or less.`],
+    ["alone", alone, `Of a person who is alone in a ${inside(LEVELS - 1)} with what “${D.queries[finest].title.toLowerCase()}” tells, one noisy answer moves him from ${chance(prior)} % to ${chance(alone)} % on average; if that person is alone in all places above, too, ${each.length} answers move him to ${chance(ladder)} %.`],
+    ["decided", one ? decided(one, 0.5) : 0.5, `Of 100 persons who may be there or not, the noisy count of the ${inside(LEVELS - 1)} lets him find ${say(100 * (one ? decided(one, 0.5) : 0.5))}. Without any release he finds 50.`]];
+  $("risk").replaceChildren(...rows.map(([id, value, text]) => element("li", { "data-risk": id, "data-value": value }, text)));
+  $("risk").dataset.ladder = ladder;
+}
+function showCurve(f) {
+  const own = planOf(Object.values(PRESETS)[0]), before = variances(inverses(own)), plan = shown.plan;
+  const asked = D.curve.targets.filter(([l, q]) => before[l][q] > 0), weight = sum(asked.map((t) => t[2]));
+  const change = sum(asked.map(([l, q, w]) => w * Math.log(f[l][q] / before[l][q]))) / weight;
+  const best = Math.log(D.curve.value) + Math.log(own.rho / plan.rho), gap = Math.exp((change - best) / 2);
+  const points = [-3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3].map((k) => {
+    const e = k ? epsilon(D.relations[0], planOf(state, plan.rho * 2 ** k), 4e-3) : Number($("epsilon").dataset.epsilon);
+    return [e, Math.exp((change - k * Math.LN2) / 2), Math.exp((best - k * Math.LN2) / 2), k];
+  });
+  const W = 640, H = 300, left = 56, low = 40, edge = points.at(-1)[0], most = points[0][1];
+  const x = (e) => left + (W - left - 10) * e / edge, yOf = (v) => 10 + (H - low - 10) * (1 - Math.log(v / points.at(-1)[2]) / Math.log(most / points.at(-1)[2]));
+  const line = (i) => points.map((p) => `${x(p[0]).toFixed(1)},${yOf(p[i]).toFixed(1)}`).join(" ");
+  const here = points.find((p) => !p[3]), ticks = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50].filter((t) => t < most && t > points.at(-1)[2]);
+  $("curve").innerHTML = `<svg viewBox="0 0 ${W} ${H}" role="img" aria-labelledby="curve-says">${ticks.map((t) => `<path class="grid" d="M${left} ${yOf(t).toFixed(1)}H${W}"/><text x="${left - 6}" y="${(yOf(t) + 4).toFixed(1)}" text-anchor="end">${t} ×</text>`).join("")}${[0.25, 0.5, 0.75, 1].map((t) => `<text x="${x(t * edge).toFixed(1)}" y="${H - 20}" text-anchor="${t === 1 ? "end" : "middle"}">${(t * edge).toPrecision(2)}</text>`).join("")}<text x="${W / 2}" y="${H - 4}" text-anchor="middle">epsilon: less privacy to the right</text><polyline class="best" points="${line(2)}"/><polyline class="present" points="${line(1)}"/><circle cx="${x(here[0]).toFixed(1)}" cy="${yOf(here[1]).toFixed(1)}" r="6"/></svg>`;
+  $("curve-says").textContent = `Typical margin of ${asked.length} targets, in multiples of this configuration’s: ${Math.exp(change / 2).toPrecision(3)}. The best shares of the same total have margins ${gap > 1.0005 ? `${((1 - 1 / gap) * 100).toPrecision(2)} % narrower` : "no narrower"}, and no shares are more than ${((1 - Math.sqrt(D.curve.bound / D.curve.value)) * 100).toPrecision(1)} % better than those (dashed).`;
+  $("curve-says").dataset.change = Math.exp(change);
+  $("curve-says").dataset.gap = gap;
+}
+
+function start() {
+  build();
+  try { state = fromText(decodeURIComponent(location.hash.slice(1))); } catch { state = copy(Object.values(PRESETS)[0]); }
+  $("total").addEventListener("input", () => {
+    if (!$("total").held) { keep(); $("total").held = true; }
+    become({ ...copy(state), rho: String(Number((10 ** ($("total").value / 100)).toPrecision(3))) }, false);
+  });
+  $("total").addEventListener("change", () => { $("total").held = false; });
+  $("rho").addEventListener("change", () => {
+    const good = exact($("rho").value);
+    $("rho").setAttribute("aria-invalid", String(!good));
+    if (good) become({ ...copy(state), rho: $("rho").value.trim() });
+  });
+  $("goal").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const margin = Number($("goal-margin").value), now = shown.f && Z * Math.sqrt(shown.f[$("goal-level").value][$("goal-query").value]);
+    if (!(margin > 0) || !(now > 0)) { $("goal-says").textContent = "That count is exact, or there is no margin to reach."; return; }
+    const rho = shown.plan.rho * (now / margin) ** 2, digits = 10 ** (Math.floor(Math.log10(rho)) - 5);
+    become({ ...copy(state), rho: String(Number((Math.ceil(rho / digits) * digits).toPrecision(6))) });
+    $("goal-says").textContent = `With these shares the least total is rho = ${state.rho}, epsilon = ${$("epsilon").textContent}.`;
+  });
+  $("undo").addEventListener("click", () => { state = fromText(undone.pop()); show(); });
+  const copied = (button, text) => async () => {
+    try { await navigator.clipboard.writeText(text()); } catch { $("toml").value = text(); $("toml").closest("details").open = true; $("toml").select(); document.execCommand("copy"); }
+    $("copied").textContent = `${button} copied.`;
+  };
+  $("link").addEventListener("click", copied("Link", () => location.href));
+  $("copy").addEventListener("click", copied("Configuration", toml));
+  for (const id of ["prior", "secret", "people"]) $(id).addEventListener("change", show);
+  addEventListener("hashchange", () => { try { const next = fromText(decodeURIComponent(location.hash.slice(1))); if (written(next) !== written(state)) become(next); } catch { /* not a state */ } });
+  show();
+}
+start();
+})();

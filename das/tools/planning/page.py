@@ -1,0 +1,335 @@
+"""One page for those who choose a budget: what every share buys, and what it costs in privacy.
+
+The page computes by itself, for any shares: the variances of :mod:`das.design.homogeneous`, exact
+functions of the plan, and upper ends of epsilon, by the bound of :mod:`das.accounting.worst` for
+every pair of paths (``das/report/choose.js``). So it is given values alone: the algebra of the
+queries, the classes and paths of the units, what each change of a record touches, and plans to
+begin with. All of them are public."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from math import lcm
+from pathlib import Path
+from typing import Any
+
+import click
+import tomli_w
+from markupsafe import Markup
+
+from das.accounting.changes import listed
+from das.accounting.document import decimal
+from das.design.homogeneous import Homogeneous
+from das.design.model import Choices, Estimand
+from das.design.target_set import AccuracyTarget, TargetSet
+from das.engine.display import Live
+from das.errors import DasError, UserError
+from das.files import packaged
+from das.files.atomic import write_text
+from das.model import tabulation
+from das.model.budget import ALL, Neighbours, PlannedMeasurement, UnitPath
+from das.model.names import level_inside
+from das.model.plan import Plan
+from das.model.schema import Schema
+from das.model.universe import Planned
+from das.report.template import render
+from das.spec import RunSpec, load, of_kind
+from das.tools.planning import optimizing
+from das.tools.planning.ground import TreeKnowledge, TreeSizes, of_units, tree_sizes
+from das.tools.planning.optimize import unit_numbers
+from das.tools.planning.target_file import read_targets, target_set_of
+
+#: Packaged configurations that a page offers where their schema and levels are the same.
+PRESETS = {"Production 2020": "pl94-2010", "Fair": "pl94-2010-fair", "Best": "pl94-2010-best"}
+#: The targets of the curve, where none are named and the plan is one of redistricting data.
+POLICY = "policy"
+#: A page computes with matrices of this many rows at most.
+MOST_ROWS = 64
+
+
+def write_page(
+    spec: RunSpec,
+    config: str,
+    file: Path,
+    units: str | None,
+    paths: Sequence[Path],
+    targets: Path | None,
+) -> None:
+    """Write the page to ``file``. Raises :class:`UserError`."""
+    if units is not None and paths:
+        raise UserError(
+            "goes without --units", where="--data", remedy="say in one way what is known"
+        )
+    known = None if units is None else unit_numbers(units)
+    with Live(quiet=False) as shown:
+        found = tree_sizes(spec, known, paths, shown)
+    write_text(file, page(spec, config, found, targets))
+    click.echo(f"written: {file}")
+
+
+def page(spec: RunSpec, config: str, known: TreeSizes, targets: Path | None) -> str:
+    """The page, as HTML."""
+    said = data(spec, config, known, targets)
+    text = json.dumps(said, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    return render(
+        "choose.html",
+        private=spec.run.private,
+        name=spec.run.name,
+        delta=said["delta"][0],
+        tree=known.says,
+        median=known.median,
+        records=said["records"],
+        exposed=None,
+        data=Markup(text),
+    )
+
+
+def data(spec: RunSpec, config: str, known: TreeSizes, targets: Path | None) -> dict[str, Any]:
+    """All that the page knows."""
+    planned, levels = spec.persons, spec.geography.levels
+    if planned.plan.mechanism.currency != "rho":
+        raise UserError(
+            f"{planned.plan.mechanism.name} noise adds up in epsilon, level by level: there is no"
+            " composition to show",
+            where="--page",
+            remedy="see das plan without --page for its margins",
+        )
+    plans = {"This configuration": planned.plan} | _presets(planned, levels)
+    ground = of_units(spec, planned, known.units)
+    target_set = _targets(targets, planned, levels)
+    asked = [w.estimand.query for w in target_set.targets]
+    names = dict.fromkeys(d.query for plan in plans.values() for d in plan.plain)
+    queries = _in_order(planned.schema, [*names, *(q for q in asked if q not in names)])
+    model = _model(planned, levels, known, queries)
+    delta = spec.terms.delta
+    return {
+        "name": spec.run.name,
+        "config": config,
+        "records": planned.records,
+        "tree": known.says,
+        "sensitivity": planned.plan.neighbours.sensitivity,
+        "delta": [decimal(delta), float(delta)],
+        "levels": list(levels),
+        "words": [level_inside(level) for level in levels],
+        "units": list(known.units),
+        "median": known.median,
+        "known": model.known,
+        "queries": [_query(model, q) for q in queries],
+        "multiplicity": model.contrasts.multiplicity.tolist(),
+        **_classes(planned.plan, levels),
+        **_relations(spec, planned, queries),
+        "presets": {name: _weights(plan, levels, queries) for name, plan in plans.items()},
+        "curve": _curve(planned, target_set, ground, levels, queries),
+        "toml": _toml(spec),
+    }
+
+
+# --- the algebra
+
+
+def _in_order(schema: Schema, names: Sequence[str]) -> list[str]:
+    """Totals, then single attributes, then those that are crossed."""
+
+    def key(name: str) -> tuple[int, list[int]]:
+        axes = [i for i, g in enumerate(schema.query(name).groupings) if not g.is_total]
+        return len(axes), axes
+
+    return sorted(names, key=key)
+
+
+def _model(
+    planned: Planned, levels: Sequence[str], known: TreeSizes, queries: Sequence[str]
+) -> Homogeneous:
+    model = Homogeneous.for_schema(
+        planned.schema,
+        levels,
+        known.units,
+        Choices.alike([(level, q) for level in levels for q in queries], ALL),
+        [Estimand(level, q) for level in levels for q in queries],
+        -1 if planned.exact.total is None else list(levels).index(planned.exact.total),
+    )
+    if (rows := int(model.dense.sum())) > MOST_ROWS:
+        raise UserError(
+            f"the recodes of this schema need matrices of {rows:,} rows, too many for a page",
+            where="--page",
+            remedy="use das plan --optimize, which shows the same figures for one plan",
+        )
+    return model
+
+
+def _query(model: Homogeneous, name: str) -> dict[str, Any]:
+    """Q'Q of a query on each contrast is ``factor`` times a matrix of ones where two rows have the
+    same ``index``."""
+    query = model.schema.query(name)
+    gram = model.contrasts.query(query)[:, model.dense][:, :, model.dense]
+    axes = [g for g in query.groupings if not g.is_total]
+    group = "totals" if not axes else axes[0].title if len(axes) == 1 else "crossed"
+    return {
+        "name": name,
+        "title": query.title,
+        "group": group,
+        "answers": model.answers(name),
+        "index": (gram[0] > 0).argmax(axis=1).tolist(),
+        "factor": gram[:, 0, 0].tolist(),
+    }
+
+
+# --- privacy
+
+
+def _classes(plan: Plan, levels: Sequence[str]) -> dict[str, Any]:
+    """The classes of units and the paths of places. A class has the number of its level and those
+    of the levels whose shares it holds; a path has the numbers of its classes."""
+    at = {level: i for i, level in enumerate(levels)}
+    alike = {unit_class for path in plan.paths for _, unit_class in path} == {ALL}
+    held = (
+        {(level, ALL): (level,) for level in levels}
+        if alike
+        else {k: v for k, v in tabulation.classes(levels, plan.paths).items() if v}
+    )
+    number = {place: i for i, place in enumerate(held)}
+    return {
+        "classes": [[at[level], [at[lv] for lv in some]] for (level, _), some in held.items()],
+        "paths": [[number[place] for place in path if place in number] for path in plan.paths],
+    }
+
+
+def _relations(spec: RunSpec, planned: Planned, queries: Sequence[str]) -> dict[str, Any]:
+    """Who the neighbors are. Each relation has the measurements that it touches (``mask``, level by
+    level), and the number of its ``moves``. A move has the paths of the places that change."""
+    terms, plan, levels = spec.terms, planned.plan, spec.geography.levels
+    draws = [
+        PlannedMeasurement.priced(level, q, plan.mechanism, plan.neighbours, Fraction(1))
+        for level in levels
+        for q in queries
+    ]
+    exact, split = terms.exact[planned.name], terms.split.get(planned.name, ())
+    bounded = plan.neighbours is Neighbours.BOUNDED
+    moves = list(combinations_with_replacement(plan.paths, plan.neighbours.sensitivity))
+    record = "is replaced by any other" if bounded else "is added or removed"
+    found: list[tuple[str, str, Sequence[PlannedMeasurement], Sequence[Sequence[UnitPath]]]]
+    found = [("guarantee", f"one record {record}, anywhere", draws, moves)]
+    if exact and bounded:
+        says = "the same, between data that agree on what is published exactly"
+        found.append(("agree", says, terms.free(planned.name, draws, exact), moves))
+    titles = {a.name: a.title for a in planned.schema.attributes}
+    theirs: Sequence[Sequence[UnitPath]]
+    for kind, what, some, theirs in listed(draws, planned.schema, levels, exact, plan.paths, split):
+        if kind == "attributes" and (what in titles or what == "every attribute"):
+            of = titles.get(what, "every attribute")
+            found.append((what, f"{of} of one record is another; its place stays", some, theirs))
+        elif kind == "place" or "within" in what:
+            top = level_inside(what.rsplit(" ", 1)[1])
+            says = "moves to another place" if kind == "place" else "is replaced by any other"
+            found.append((what, f"one record {says} in the same {top}", some, theirs))
+    number = {path: i for i, path in enumerate(plan.paths)}
+    lists: dict[tuple[tuple[int, ...], ...], int] = {}
+    rows = []
+    for name, says, some, theirs in found:
+        touched = {(d.level, d.query) for d in some}
+        key = tuple(tuple(number[path] for path in move) for move in theirs)
+        mask = "".join(str(int((d.level, d.query) in touched)) for d in draws)
+        at = lists.setdefault(key, len(lists))
+        rows.append({"name": name, "says": says, "mask": mask, "moves": at})
+    return {"relations": rows, "moves": list(lists)}
+
+
+# --- plans
+
+
+def _presets(planned: Planned, levels: Sequence[str]) -> dict[str, Plan]:
+    """Packaged plans of the same schema over the same levels."""
+    found = {}
+    for title, name in PRESETS.items():
+        text, folder = packaged.configuration(Path(name))
+        other = of_kind(RunSpec, load(text, where=name, folder=folder), name)
+        if (other.geography.levels, other.persons.schema) == (levels, planned.schema):
+            found[title] = other.persons.plan
+    return found
+
+
+def _weights(plan: Plan, levels: Sequence[str], queries: Sequence[str]) -> dict[str, Any]:
+    """The shares of a plan as whole numbers."""
+    cost = {(d.level, d.query): d.cost for d in plan.plain}
+    none = Fraction(0)
+    each = [[cost.get((level, q), none) for q in queries] for level in levels]
+    return {
+        "rho": str(plan.cost),
+        "levels": _whole([sum(row, none) for row in each]),
+        "queries": [_whole(row) for row in each],
+    }
+
+
+def _whole(shares: Sequence[Fraction]) -> list[str]:
+    """In proportion, as texts: they can have more digits than a number of JavaScript."""
+    unit = Fraction(sum(shares, Fraction(0))) or Fraction(1)
+    parts = [s / unit for s in shares]
+    below = lcm(*(p.denominator for p in parts))
+    return [str(int(p * below)) for p in parts]
+
+
+def _targets(given: Path | None, planned: Planned, levels: Sequence[str]) -> TargetSet:
+    """What the curve is about: the targets of a file without its limits and guards, so that no
+    shares are better; or all that is measured."""
+    pairs = [(d.level, d.query) for d in planned.plan.plain]
+    try:
+        where = Path(POLICY) if given is None else given
+        written = read_targets(packaged.targets(where), where=str(where))
+        found = target_set_of(
+            written, "best", (), planned.schema, levels, pairs, str(where)
+        ).targets
+    except DasError:
+        if given is not None:
+            raise
+        found = tuple(AccuracyTarget(Estimand(*pair)) for pair in pairs)
+    if any(w.estimand.areas for w in found):
+        raise UserError(
+            "areas need real blocks, and the page knows how many units there are",
+            where="--optimize",
+            remedy="name targets of levels, or leave --page out",
+        )
+    return TargetSet("best", tuple(AccuracyTarget(w.estimand, w.weight) for w in found))
+
+
+def _curve(
+    planned: Planned,
+    target_set: TargetSet,
+    ground: TreeKnowledge,
+    levels: Sequence[str],
+    queries: Sequence[str],
+) -> dict[str, Any]:
+    """The targets, and the best shares for them: ``value`` and ``bound`` are geometric means of
+    variances, in parts of those of the configuration."""
+    best = optimizing.optimum(planned, target_set, ground)
+    return {
+        "targets": [
+            [levels.index(w.estimand.place), queries.index(w.estimand.query), w.weight]
+            for w in target_set.targets
+        ],
+        "value": best.value,
+        "bound": best.bound,
+        "weights": _weights(best.plan, levels, queries),
+    }
+
+
+def _toml(spec: RunSpec) -> dict[str, Any]:
+    """The configuration without the budget that the page writes. Other universes keep their cost:
+    ``@i@`` stands for its share of the new total."""
+    tree = spec.tree()
+    budget = tree["budget"]
+    for key in ("rho", "epsilon", "calibration", "levels", "queries", "made_from"):
+        budget.pop(key, None)
+    others = []
+    for i, other in enumerate(spec.universes[1:]):
+        table: Any = tree
+        for key in other.kind.key("budget").split("."):
+            table = table.setdefault(key, {})
+        table["relative"] = f"@{i}@"
+        others.append(str(other.plan.cost))
+    head = {"budget": tree.pop("budget")}
+    passes = tree["estimation"].pop("passes", {})
+    texts = {"budget": tomli_w.dumps(head), "rest": tomli_w.dumps(tree)}
+    return texts | {"others": others, "passes": passes}

@@ -1,0 +1,200 @@
+"""The page for choosing a budget, in a browser: whatever shares somebody sets, its margins, epsilons
+and risks are those that the commands compute of the configuration that it gives."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.choose import READ, UNITS, Differences, opened, settings
+from tests.commands import Commands, Das
+
+NATION = ",".join(map(str, UNITS))
+COUNTIES = (1, 49, 3108, 140_000)
+TABULATION = ("--set", "geography.spine=tabulation")
+
+
+@pytest.fixture
+def plan(commands: Commands) -> Das:
+    return commands.named("plan")
+
+
+@pytest.fixture
+def made(plan: Das, tmp_path: Path) -> Callable[..., Path]:
+    """The page of a configuration."""
+
+    def make(config: object, *more: object, units: Sequence[int] = UNITS) -> Path:
+        file = tmp_path / "page.html"
+        given = ("--units", ",".join(map(str, units))) if units else ()
+        code, out, err = plan(config, "--page", file, *given, *more)
+        assert (code, err) == (0, ""), err
+        assert f"written: {file}" in out
+        return file
+
+    return make
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that may ask for nothing over the network, and whose scripts may not fail."""
+    context, wrong = browser.new_context(), []
+    context.set_default_timeout(60_000)
+    context.on("request", lambda r: r.url.startswith(("file:", "about:")) or wrong.append(r.url))
+    context.on("weberror", lambda e: wrong.append(str(e.error)))
+    yield context.new_page()
+    context.close()
+    assert not wrong
+
+
+def data(file: Path) -> dict[str, Any]:
+    found = re.search(r'id="choose-data">(.*?)</script>', file.read_text("utf-8"), re.DOTALL)
+    assert found
+    return dict(json.loads(found[1]))
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "units", "number"),
+    [
+        ("pl94-2010", TABULATION, UNITS, 12),
+        ("pl94-2010", (), UNITS, 2),
+        ("kazan-reiter", (), UNITS, 3),
+        ("1940", (), COUNTIES, 3),
+    ],
+)
+def test_every_number_is_that_of_the_configuration_that_the_page_gives(
+    made: Callable[..., Path],
+    page: Any,
+    config: str,
+    more: Sequence[str],
+    units: Sequence[int],
+    number: int,
+) -> None:
+    file = made(config, *more, units=units)
+    levels, queries = (data(file)[k] for k in ("levels", "queries"))
+    finest = [q["name"] for q in queries].index("detailed")
+    met = Differences()
+    for fragment in settings(len(levels), len(queries), finest, number):
+        met.add(opened(page, file, fragment), units)
+    assert met.kept, met
+
+
+def settled(page: Any) -> dict[str, Any]:
+    page.wait_for_function(
+        "() => document.body.dataset.settled === decodeURIComponent(location.hash.slice(1))"
+    )
+    return dict(page.evaluate(READ))
+
+
+def margin(read: dict[str, Any], level: str, query: str) -> float:
+    return float(next(m[3] for m in read["margins"] if m[:2] == [level, query]))
+
+
+def test_somebody_finds_the_least_budget_and_the_configuration_that_has_it(
+    made: Callable[..., Path], page: Any, tmp_path: Path
+) -> None:
+    """With the keyboard alone; ``das check`` of what is copied prints the page's figures; undo and
+    the link lead back."""
+    file = made("pl94-2010", *TABULATION)
+    page.goto(file.as_uri())
+    first = settled(page)
+    before = page.url
+    assert margin(first, "Tract", "votingage") > 20
+    page.focus("#presets button:nth-of-type(5)")  # the best for the targets
+    page.keyboard.press("Enter")
+    page.select_option("#goal-level", label="Tract")
+    page.select_option("#goal-query", label="Voting age")
+    page.fill("#goal-margin", "10")
+    page.keyboard.press("Enter")
+    least = settled(page)
+    assert 9.99 < margin(least, "Tract", "votingage") <= 10
+    assert least["epsilon"] < first["epsilon"] / 3
+    assert "epsilon = " in page.text_content("#goal-says")
+    met = Differences()
+    met.by_command(least, tmp_path)
+    assert met.noise == 0
+    assert 0 <= met.low <= met.high < 0.01
+    link = page.url
+    for _ in range(2):
+        page.click("#undo")
+    assert settled(page) == first
+    assert page.url == before
+    page.goto("about:blank")
+    page.goto(link)
+    assert settled(page) == least
+
+
+def test_controls_keep_the_other_shares_in_proportion(made: Callable[..., Path], page: Any) -> None:
+    page.goto(made("pl94-2010", *TABULATION).as_uri())
+    settled(page)
+    number = page.get_by_label("Share of the tract, per cent", exact=True)
+    number.fill("40")
+    number.press("Tab")
+    settled(page)
+    levels = [int(x) for x in page.url.split("#")[1].split("_")[1].split(".")]
+    assert levels[3] == pytest.approx(0.4 * sum(levels), rel=1e-5)
+    assert levels[1] / levels[2] == pytest.approx(1440 / 447, rel=1e-4)
+    gone = page.get_by_label("Share of Total within the tract, per cent", exact=True)
+    gone.fill("0")
+    gone.press("Tab")
+    assert ["Tract", "total", ""] in [m[:3] for m in settled(page)["margins"]]
+
+
+def test_shares_that_tell_some_cells_apart_at_no_level_are_said_to(
+    made: Callable[..., Path], page: Any
+) -> None:
+    file = made("1940", units=COUNTIES)
+    names = [q["name"] for q in data(file)["queries"]]
+    weights = ".".join("1" if q == "hhgq" else "0" for q in names)
+    page.goto(f"{file.as_uri()}#1_1.1.1.1_{'_'.join([weights] * 4)}")
+    settled(page)
+    assert page.is_visible("#untold")
+
+
+def test_the_page_is_one_small_file_whose_controls_have_names(
+    made: Callable[..., Path], page: Any
+) -> None:
+    file = made("pl94-2010")
+    text = file.read_text("utf-8")
+    assert len(text) < 1_000_000
+    assert "http" not in text
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(file.as_uri())
+    settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    unnamed = """() => [...document.querySelectorAll("input, select, textarea, button")].filter(
+        (x) => !x.labels?.length && !x.ariaLabel && !x.textContent.trim()).length"""
+    assert page.evaluate(unnamed) == 0
+
+
+def test_a_tree_is_counted_in_the_input_without_its_records(made: Callable[..., Path]) -> None:
+    units = data(made("pl94-2010", units=()))["units"]
+    assert units[0] == 1
+    assert units == sorted(units)
+    assert units[-1] > 100
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("dhc-2020",), "a million cells"),
+        (("sdhc-2020",), "over no tree"),
+        (("detailed-dhc",), "no tree"),
+        (("1940-pure-dp", "--units", "1,2,3,4"), "adds up in epsilon"),
+        (("pl94-2010", "--units", NATION, "--universe", "housing"), "about persons"),
+        (("pl94-2010", "--units", NATION, "--toml"), "goes without --page"),
+        (("pl94-2010", "--units", NATION, "--data", "x"), "goes without --units"),
+        (("pl94-2010", "--units", "1,x"), "no list of whole numbers"),
+    ],
+)
+def test_what_has_no_page_is_said(
+    plan: Das, tmp_path: Path, args: Sequence[str], says: str
+) -> None:
+    code, out, err = plan(*args, "--page", tmp_path / "page.html")
+    assert (code, out) == (2, "")
+    assert says in err
+    assert not (tmp_path / "page.html").exists()
