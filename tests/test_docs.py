@@ -303,3 +303,19 @@ def test_what_the_architecture_names_is_there(root: Path) -> None:
     for names, path in re.findall(r"`([A-Za-z_.]+)` in `((?:das|studies)/[\w./]+\.py)`", text):
         code = (root / path).read_text(encoding="utf-8")
         assert all(re.search(rf"\b{name}\b", code) for name in names.split(".")), (names, path)
+
+
+# --- sizes
+# -----------------------------------------------------------------------------------------------------
+
+
+def test_the_pages_have_at_most_so_many_words() -> None:
+    """Without those that are made from the code. It may only become less: 66,000 is the aim."""
+    written = [page for page in PAGES if page.stem not in {"api", "commands"}]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) <= 71_500
+
+
+def test_a_page_is_read_in_one_sitting() -> None:
+    """Except in the reference, where a reader looks up a line."""
+    read = [page for page in PAGES if page.parent.name != "reference"]
+    assert {p.name: p.stat().st_size for p in read if p.stat().st_size > 16_000} == {}
