@@ -321,6 +321,46 @@ def possible_cells(some: Sequence[CorrectedFamily]) -> tuple[PossibleCells, Hous
     return cells, HousedTotals(least, housed, held)
 
 
+def expected_bias(
+    source: MeasurementSource,
+    spine: Spine,
+    bounds: LevelBounds,
+    schema: Schema,
+    published: tuple[Histogram, Histogram],
+    *,
+    corrected: bool,
+) -> Array:
+    """The size bias that least squares is expected to have in each lowest unit, ``(units,)``: from
+    the ``published`` counts of these units and of their parents. It is not a number where families
+    are left as they are. If the counts are not ``corrected``, their totals lose it first."""
+    level, starts = spine.levels[-1], spine.children(spine.levels[-1])
+    counts, parents = published
+    out = np.full(counts.units, np.nan)
+    answers = sum(schema.query(q).answers for q in source.queries(level))
+    for start, stop in spine.batches(level, answers):
+        first, last = (int(i) for i in np.searchsorted(starts, [start, stop]))
+        part = source.part(level, start, stop)
+        here = parents.rows(first, last), starts[first : last + 1], bounds.rows(start, stop)
+        some = []
+        for family in families(part, schema, level, *here):
+            problem = LeastSquares(family)
+            if len(family) > 1 and 0 < len(family.cell) <= MANY:
+                each = map(family.answers, family.queries)
+                seen = [(a.query.index[family.cell], a.values, a.variance) for a in each]
+                problem.equations = normal_equations(seen)
+            if can_be_corrected(problem):
+                rows = counts.rows(int(family.unit[0]), int(family.unit[-1]) + 1)
+                some.append(CorrectedFamily(problem, rows.dense()[:, family.cell].astype(float)))
+        if some:
+            cells, known = possible_cells(some)
+            total = estimated_totals(some, cells)
+            total = total if corrected else corrected_totals(cells, total, known, None)
+            parts = np.split(cells.bias(total)[1], np.cumsum([f.totals for f in some])[:-1])
+            for f, bias in zip(some, parts, strict=True):
+                out[f.family.unit] = bias.reshape(len(f.family), -1).sum(axis=1)
+    return out
+
+
 # How widely people in households spread about their share of the housing units, estimated from the
 # noisy measurements themselves.
 #

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.evaluate.comparison import FAMILIES, ClusterSums
-from das.model.error_rows import CLASSES, ErrorRow
+from das.model.error_rows import CLASSES, FIRST_SIZES, SIZES, ErrorRow, SizeRow
 from das.model.frozen import NoRepr
 from das.model.mechanisms import Mechanism
 
@@ -303,3 +303,28 @@ def _beside(row: ErrorRow, noise: Moments) -> ErrorRow:
         expected_rmse=sqrt(noise.variance),
         mae_z=(row.mae - noise.mean_abs) / error if error > 0 else None,
     )
+
+
+def size_rows(
+    level: str,
+    published: NDArray[np.int64],
+    true: NDArray[np.int64],
+    predicted: NDArray[np.float64] | None,
+) -> list[SizeRow]:
+    """Errors of totals ``(units,)`` by class of the true one. Where a bias is ``predicted`` for some
+    units, empty units without one are left out: they are known to be empty."""
+    error, out = (published - true).astype(float), []
+    known = None if predicted is None or np.isnan(predicted).all() else predicted
+    of = np.searchsorted(FIRST_SIZES, true, side="right") - 1
+    if known is not None:
+        of[np.isnan(known) & (true == 0) & (published == 0)] = -1
+    for i, size in enumerate(SIZES):
+        here = of == i
+        if n := int(here.sum()):
+            e, bias = error[here], float(error[here].mean())
+            reach = 1.96 * float(e.std(ddof=1)) / sqrt(n) if n > 1 else 0.0
+            said = None if known is None else known[here][~np.isnan(known[here])]
+            expected = float(said.mean()) if said is not None and len(said) else None
+            mae = float(np.abs(e).mean())
+            out.append(SizeRow(level, size, n, mae, bias, bias - reach, bias + reach, expected))
+    return out

@@ -59,6 +59,28 @@ class ErrorRow(NoRepr):
     coverage: float | None = None
 
 
+#: Classes of the true total of a lowest unit: their names, and the first total of each.
+SIZES = ("0", "1-9", "10-49", "50-99", "100-199", "200-499", "500+")
+FIRST_SIZES = (0, 1, 10, 50, 100, 200, 500)
+
+
+@dataclass(frozen=True, repr=False)
+class SizeRow(NoRepr):
+    """Errors of published totals over the ``n`` units of the lowest level whose true total is in a
+    class of ``size``: a line of ``sizes.csv``. ``bias_low`` and ``bias_high`` are the interval of
+    the ``bias`` at 95 % over these units, which are taken as independent; ``predicted`` is the bias
+    that least squares is expected to have without a correction, where that is known."""
+
+    level: str
+    size: str
+    n: int
+    mae: float
+    bias: float
+    bias_low: float
+    bias_high: float
+    predicted: float | None
+
+
 @dataclass(frozen=True, repr=False)
 class CoverageRow(NoRepr):
     """How often the intervals of a table at one level hold the truth: a line of ``intervals.csv``.

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from das.engine.tasks import Task
@@ -16,6 +17,7 @@ from das.files.release import spine as spine_file
 from das.files.run import run_directory
 from das.model.plan import OuterPass
 from das.model.post_processing import BiasCorrection, Dispersion, SharesPrior
+from das.model.query import DETAILED
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease
@@ -125,6 +127,30 @@ def document(correction: BiasCorrection) -> Mapping[str, Any]:
     if correction.spread is None:
         return {"says": SAYS}
     return {"says": SAYS + HOUSING_SAYS, "seen": correction.seen, **asdict(correction.spread)}
+
+
+def expected_size_bias(opened: OpenedRelease) -> NDArray[np.float64]:
+    """Of the persons of each lowest published unit, what least squares is expected to be off by
+    (:func:`das.estimate.size_bias.expected_bias`): from the files of a release."""
+    persons, after = opened.after.persons, opened.after
+    tree, counts = opened.tree(persons), opened.published(persons)
+    level, none = tree.spine.levels[-1], np.full(counts.units, np.nan)
+    if len(tree.spine) < 2 or DETAILED not in opened.source(persons).queries(level):
+        return none
+    lowest = counts if tree.is_published else tree.of_published(counts)
+    above = lowest.upward(tree.spine)[tree.spine.levels[-2]]
+    found = size_bias.expected_bias(
+        opened.source(persons),
+        tree.spine,
+        opened.bounds(persons)[level],
+        persons.schema,
+        (lowest, above),
+        corrected=after.bias != "none",
+    )
+    if tree.is_published:
+        return found
+    none[tree.place] = found
+    return none
 
 
 def shares_document(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from das.engine import Progress, Silent
 from das.errors import InputError
+from das.evaluate.errors import size_rows
 from das.evaluate.impossible import impossible
 from das.evaluate.tally import CoverageTally, coverage_rows
 from das.files import rows_csv
@@ -16,14 +17,16 @@ from das.files.release import areas as areas_file
 from das.files.run import tallies as errors_csv
 from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
-from das.model.error_rows import CoverageRow, ErrorRow, ImpossibleRow, TableRow
+from das.model.error_rows import CoverageRow, ErrorRow, ImpossibleRow, SizeRow, TableRow
 from das.model.frozen import NoRepr, NoReprRows
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine, UnitClasses
 from das.model.measurement import MeasurementSource
+from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.universe import Planned, Universe
 from das.release.opened import OpenedRelease, open_release
+from das.release.prior_document import expected_size_bias
 from das.spec import RunSpec
 from das.tables import Table, universe_tables
 from das.truth import files as truth
@@ -40,6 +43,7 @@ from das.truth.prepared import TrueHistograms, over, upward
 
 #: In ``confidential/evaluation/``.
 INTERVALS = "intervals.csv"
+SIZES = "sizes.csv"
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
 
 
@@ -243,7 +247,28 @@ def evaluate_run(
     held = AssessmentInput(opened.spine, opened.trees, known, counts, kinds)
     rows = assess(opened.run, directory, held, progress or Silent())
     hold_intervals(opened, directory, known)
+    hold_sizes(opened, directory, known, counts)
     return rows
+
+
+def hold_sizes(
+    opened: OpenedRelease,
+    directory: RunDirectory,
+    known: Mapping[str, TrueHistograms],
+    published: Mapping[str, Mapping[str, Histogram]],
+) -> None:
+    """Write ``sizes.csv``: errors of the persons of the lowest units by size, with the bias that is
+    expected of least squares."""
+    persons, level = opened.after.persons.name, opened.spine.levels[-1]
+    true = known[persons][level].open(REASON).totals()
+    counts = published[persons][level].totals()
+    rows = size_rows(level, counts, true, expected_size_bias(opened))
+    write_sizes(directory, rows, private=opened.after.private)
+
+
+def write_sizes(directory: RunDirectory, rows: Sequence[SizeRow], *, private: Private) -> None:
+    """Write ``sizes.csv``."""
+    rows_csv.write_rows(directory.errors.parent / SIZES, SizeRow, rows, private=private)
 
 
 def hold_intervals(

@@ -147,15 +147,19 @@ def test_totals_sum_and_hold_their_least(seed: int, housed: bool) -> None:
 # --- families
 
 
-def example(*, sums: Floats | None = None) -> Family:
-    """The worked example as a family of units that hold households only."""
-    attribute = Attribute("kind", tuple("abcde"))
-    schema = Schema("example", (attribute,))
-    spine = Spine(
+def example_spine() -> Spine:
+    return Spine(
         ("R", "B"),
         (np.array(["R"]), np.array(list("abcd"))),
         (np.zeros(1, dtype=np.int64), np.zeros(4, dtype=np.int64)),
     )
+
+
+def example(*, sums: Floats | None = None) -> Family:
+    """The worked example as a family of units that hold households only."""
+    attribute = Attribute("kind", tuple("abcde"))
+    schema = Schema("example", (attribute,))
+    spine = example_spine()
     held = {("B", "detailed"): (np.array(NOISY), np.full(4, 10.0))}
     counts = (COUNTS if sums is None else sums).astype(np.int64)
     parent = Histogram.from_triplets(1, 5, np.zeros(5, dtype=np.int64), np.arange(5), counts)
@@ -227,6 +231,32 @@ def test_families_are_corrected_together_as_alone() -> None:
         assert (x >= 0).all()
         group = family.bounds.group[family.cell]
         assert not x[4, group == 0].any()  # it has no housing unit
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_what_is_expected_of_a_release_is_the_bias_of_the_worked_example(corrected: bool) -> None:
+    """From published counts alone: at their totals if these were corrected, or else at what is left
+    of them without their bias. Nobody is created."""
+    family = example()
+    rows = [[214, 58, 16, 2, 1], [54, 16, 13, 1, 0], [29, 14, 0, 4, 0], [3, 2, 1, 1, 1]]
+    published = Histogram.from_triplets(4, 5, *np.indices((4, 5)).reshape(2, -1), np.ravel(rows))
+    counts = COUNTS.astype(np.int64)
+    above = Histogram.from_triplets(1, 5, np.zeros_like(counts), np.arange(5), counts)
+    world = World(family.schema, example_spine(), {}, None)
+    held = memory({("B", "detailed"): (np.array(NOISY), np.full(4, 10.0))})
+    found = size_bias.expected_bias(
+        held,
+        world.spine,
+        world.bounds()["B"],
+        family.schema,
+        (published, above),
+        corrected=corrected,
+    )
+    totals = published.totals().astype(float)
+    at = totals if corrected else corrected_totals(EXAMPLE, totals, KNOWN, None)
+    np.testing.assert_allclose(found, EXAMPLE.bias(at)[1], atol=1e-9)
+    assert found.argmin() == 0
+    assert abs(found.sum()) < 1e-6
 
 
 def test_children_without_a_measurement_of_every_cell_are_left_as_they_are() -> None:

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from das.model.error_rows import ErrorRow
+from das.model.error_rows import ErrorRow, SizeRow
 from das.model.frozen import NoRepr
-from das.model.names import level_words
+from das.model.names import level_inside, level_words
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import kind_of
@@ -253,6 +254,59 @@ def _worst(
     return [p for p in found if by_unit[p.code] is p][:LISTED]
 
 
+#: The least units that a sentence on a class speaks of.
+ENOUGH = 10
+
+
+def size_chart(rows: Sequence[SizeRow], width: float, height: float) -> Chart:
+    """Bias and mean absolute error of the lowest units by size, and the bias that is expected of
+    least squares without a correction."""
+    chart = Chart(width, height)
+    at, (level, *_) = list(range(len(rows))), [r.level for r in rows]
+    (blue, green, orange) = (color for color, _, _ in (SERIES[0], SERIES[2], SERIES[1]))
+    chart.rule(0)
+    lows, highs = [r.bias_low for r in rows], [r.bias_high for r in rows]
+    chart.errors(at, [r.bias for r in rows], lows, highs, MarkStyle(blue, width=1), cap=2)
+    chart.plot(at, [r.bias for r in rows], MarkStyle(blue, "-", "s", size=5), "bias, as published")
+    known = [(x, r.predicted) for x, r in zip(at, rows, strict=True) if r.predicted is not None]
+    if known:
+        xs, ys = zip(*known, strict=True)
+        look = MarkStyle(orange, "--", "o", "#fff", size=6)
+        chart.plot(xs, ys, look, "bias predicted without correction")
+    look = MarkStyle(green, ":", "^", size=5)
+    chart.plot(at, [r.mae for r in rows], look, "mean absolute error")
+    class_ticks(chart, [r.size for r in rows])
+    chart.ends_at(f"true persons of the {level_inside(level)}")
+    chart.y.label = "persons"
+    chart.finish("", 3 if width > 6 else 1)
+    return chart
+
+
+def size_says(rows: Sequence[SizeRow]) -> str:
+    """What the errors by size say: of the largest units and of the smallest that hold anybody."""
+    some = [r for r in rows if r.n >= ENOUGH and r.size != "0"]
+    if not some:
+        return "There are too few units of any size to speak of their bias."
+    chosen = list(dict.fromkeys([some[-1], some[0]]))
+    sizes = [r.size.replace("-", " to ").replace("+", " or more") for r in chosen]
+    off = [
+        "right"
+        if r.bias_low <= 0 <= r.bias_high
+        else f"{abs(r.bias):.1f} persons too {_way(r.bias)}"
+        for r in chosen
+    ]
+    said = f"On average, the published total of a {level_inside(some[0].level)} of {sizes[0]} is {off[0]}"
+    said += f", and that of one of {sizes[1]} is {off[1]}." if len(chosen) > 1 else "."
+    if all(r.predicted is not None for r in chosen):
+        each = [f"{abs(r.predicted or 0.0):.1f} too {_way(r.predicted or 0.0)}" for r in chosen]
+        said += f" Predicted without a correction: {' and '.join(each)}."
+    return said
+
+
+def _way(bias: float) -> str:
+    return "high" if bias > 0 else "low"
+
+
 @dataclass(frozen=True, repr=False)
 class OffSpineErrors(NoRepr):
     """Errors of the total over all areas of a kind, and the area where it is largest."""
@@ -307,16 +361,21 @@ class ByPlace(NoRepr):
     across: list[OffSpineErrors]
     lookup: Markup
     left_out: list[str]
+    sizes: Sequence[SizeRow]
 
 
-def by_place(shown: LookUp, true: Mapping[AnswerKey, NDArray[np.int64]]) -> ByPlace:
-    """From what is shown of a release and the true answers for each of its keys."""
+def by_place(
+    shown: LookUp, true: Mapping[AnswerKey, NDArray[np.int64]], sizes: Sequence[SizeRow] = ()
+) -> ByPlace:
+    """From what is shown of a release and the true answers for each of its keys, and the errors of
+    its lowest units by size."""
     return ByPlace(
         _all(spread_of_totals(shown, true)),
         places(shown, true),
         off_spine_errors(shown, true),
         Markup(lookup.data(shown, true)),
         [lv for lv in shown.spine.levels if lv not in shown.whole],
+        sizes,
     )
 
 
@@ -366,6 +425,7 @@ def html(
         query_figures=_all(figures.queries_by_level(persons, said)),
         trade_figures=_all(variance_and_bias(rows, said)),
         bias_figures=_all(figures.bias_by_class(rows, said)),
+        **_by_size(of_places.sizes if of_places else ()),
         worst=of_places.worst if of_places else {},
         across=of_places.across if of_places else [],
         lookup=of_places.lookup if of_places else None,
@@ -373,6 +433,14 @@ def html(
         release_report=of_places is not None,
         privacy_page=of_places is not None,
     )
+
+
+def _by_size(rows: Sequence[SizeRow]) -> dict[str, Any]:
+    """What the page has of sizes of the lowest units."""
+    if not rows:
+        return {"sizes": ()}
+    drawn = size_chart(rows, 6.4, 3.4).svg("sizes", "Errors of totals by size")
+    return {"sizes": rows, "size_figure": Markup(drawn), "size_says": size_says(rows)}
 
 
 def _all(drawn: Iterable[str]) -> list[Markup]:

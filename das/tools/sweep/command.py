@@ -36,7 +36,7 @@ from das.errors import UserError
 from das.files import rows_csv
 from das.files.messages import privacy_of
 from das.files.run.run_directory import RunDirectory, release_of
-from das.model.error_rows import CoverageRow, TableRow
+from das.model.error_rows import CoverageRow, SizeRow, TableRow
 from das.model.exact import exact
 from das.model.not_private import marked, marked_rows
 from das.model.post_processing import METHODS
@@ -45,11 +45,12 @@ from das.publications.dhc.agreement.tables import agreement_of
 from das.register.entering import RegisterOptions
 from das.release.outcome import Outcome
 from das.release.publications import publication, publication_of, require
+from das.report.chart import HIGH, WIDE, Picture
 from das.runs.protocol import RunInput, evaluating, series_of
 from das.spec import Specification
 from das.tools.sweep.runs import SweepResult
 from das.tools.sweep.runs import sweep as run_sweep
-from das.truth.assessment import INTERVALS
+from das.truth.assessment import INTERVALS, SIZES
 
 
 def agreement_answer(path: Path) -> CommandAnswer:
@@ -95,16 +96,17 @@ def _shown(row: AgreementRow) -> dict[str, Any]:
         "release, or a folder of tables such as P17_Block.csv."
     ),
 )
+@picture_option
 @show_errors_option
 @answering
 def evaluate(
-    run_dir: Path, areas: Path | None, agreement: bool, show_errors: bool
+    run_dir: Path, areas: Path | None, agreement: bool, picture: Path | None, show_errors: bool
 ) -> CommandAnswer:
     """Recompute the errors of a finished run (needs its confidential part). They print only to a
     terminal, or with --show-errors.
 
-    Writes errors.csv, tables.csv and impossible.csv to confidential/evaluation, and
-    intervals.csv if the release has intervals. docs/explanation/evaluation.md explains their columns."""
+    Writes errors.csv, tables.csv and impossible.csv to confidential/evaluation; of counts over a
+    tree sizes.csv, whose figure --picture draws, and intervals.csv if the release has intervals. docs/explanation/evaluation.md explains their columns."""
     if agreement:
         if areas is not None:
             raise UserError(
@@ -118,8 +120,23 @@ def evaluate(
     directory.require_truth()
     made, private = evaluating(directory).evaluated(directory, areas), privacy_of(run_dir)
     outcome = Outcome(directory, private=private, **made)
+    if picture is not None:
+        write_picture(picture, _of_sizes(outcome))
     rows = {u: marked_rows(map(vars, rs), private) for u, rs in outcome.rows.items()}
     return CommandAnswer(rows, lambda: _print_evaluated(outcome, areas, shows_errors(show_errors)))
+
+
+def _of_sizes(outcome: Outcome) -> Picture | None:
+    """The errors of the lowest units by size, where they were written."""
+    path = outcome.directory.errors.parent / SIZES
+    if not path.is_file():
+        return None
+    from das.publications.counts import report  # figures take time to load
+
+    rows = rows_csv.read_rows(path, SizeRow, "errors by size")
+    note = f"Intervals at 95 % over the units of a class: {outcome.directory.root.name}."
+    chart = report.size_chart(rows, WIDE, HIGH)
+    return Picture(chart, report.size_says(rows), note, outcome.private, confidential=True)
 
 
 def _print_evaluated(outcome: Outcome, areas: Path | None, shown: bool) -> None:

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from das.engine.choice import EngineChoice
 from das.engine.tasks import Progress
+from das.evaluate.errors import size_rows
 from das.files import atomic, machine
 from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory, check_inputs
-from das.model.error_rows import ErrorRow
+from das.model.error_rows import ErrorRow, SizeRow
 from das.publications.counts.report import ByPlace, by_place, html
 from das.release.estimating import (
     PublishedEstimates,
@@ -33,6 +34,7 @@ from das.release.estimating import (
     post_processed,
 )
 from das.release.opened import OpenedRelease, open_upper_tree
+from das.release.prior_document import expected_size_bias
 from das.report.answers import AnswerKey, LookUp
 from das.report.facts import facts
 from das.runs.protocol import (
@@ -49,7 +51,7 @@ from das.spec import RunSpec
 from das.spec.notes import redundant_by_trees
 from das.stages import Stages
 from das.truth import by_subtree, run_setup
-from das.truth.assessment import evaluate_run
+from das.truth.assessment import evaluate_run, write_sizes
 from das.truth.measuring import check_configuration, check_sources
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared, TrueHistograms, over
@@ -240,8 +242,21 @@ class CountsMaker:
                     u.name: by_subtree.upper_tree_of(upper_tree, work.directory, u.name)[0]
                     for u in self.spec.universes
                 }
-                beside = by_place(shown, _true_answers(self.spec, shown, known))
+                true = _true_answers(self.spec, shown, known)
+                beside = by_place(shown, true, self._sizes(upper_tree, shown, true))
         return beside
+
+    def _sizes(
+        self, upper_tree: OpenedRelease, shown: LookUp, true: Mapping[AnswerKey, NDArray[np.int64]]
+    ) -> list[SizeRow]:
+        """Errors by size of the lowest units; where these were corrected, with the bias that was
+        expected. None of a run that is cut, whose page does not reach them."""
+        if len(upper_tree.cut):
+            return []
+        corrected = upper_tree.after.bias != "none"
+        expected = expected_size_bias(upper_tree) if corrected else None
+        total = shown.total(shown.universes[0], shown.spine.levels[-1])
+        return size_rows(total.level, total.published[:, 0], true[total.key][:, 0], expected)
 
     def _write_page(
         self,
@@ -270,6 +285,8 @@ class CountsMaker:
             schemas = {u.name: u.schema for u in spec.universes}
             text = html(rows[first.name], page, others, beside, schemas, spec.settled)
             atomic.write_text(work.directory.report, text)
+            if beside.sizes:
+                write_sizes(work.directory, beside.sizes, private=spec.run.private)
 
 
 def derived(made: PublishedEstimates) -> DerivedOutputs:
