@@ -421,26 +421,30 @@ def html(
             for u, rs in (others or {}).items()
         ],
         total_figure=Markup(figures.total_by_level(persons)),
-        spread_figures=of_places.spread_figures if of_places else [],
         query_figures=_all(figures.queries_by_level(persons, said)),
         trade_figures=_all(variance_and_bias(rows, said)),
         bias_figures=_all(figures.bias_by_class(rows, said)),
-        **_by_size(of_places.sizes if of_places else ()),
-        worst=of_places.worst if of_places else {},
-        across=of_places.across if of_places else [],
-        lookup=of_places.lookup if of_places else None,
-        left_out=of_places.left_out if of_places else [],
-        release_report=of_places is not None,
-        privacy_page=of_places is not None,
+        spread_figures=of_places.spread_figures if of_places else [],
+        **_single_places(of_places),
     )
 
 
-def _by_size(rows: Sequence[SizeRow]) -> dict[str, Any]:
-    """What the page has of sizes of the lowest units."""
-    if not rows:
-        return {"sizes": ()}
-    drawn = size_chart(rows, 6.4, 3.4).svg("sizes", "Errors of totals by size")
-    return {"sizes": rows, "size_figure": Markup(drawn), "size_says": size_says(rows)}
+def _single_places(of_places: ByPlace | None) -> dict[str, Any]:
+    """What the page has of single places, and of the lowest units by size."""
+    rows = of_places.sizes if of_places else ()
+    return {
+        "sizes": rows,
+        "size_figure": Markup(size_chart(rows, 6.4, 3.4).svg("sizes", "Errors by size"))
+        if rows
+        else "",
+        "size_says": size_says(rows),
+        "worst": of_places.worst if of_places else {},
+        "across": of_places.across if of_places else [],
+        "lookup": of_places.lookup if of_places else None,
+        "left_out": of_places.left_out if of_places else [],
+        "release_report": of_places is not None,
+        "privacy_page": of_places is not None,
+    }
 
 
 def _all(drawn: Iterable[str]) -> list[Markup]:
