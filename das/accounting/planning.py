@@ -10,7 +10,7 @@ of 3."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, log10
@@ -108,6 +108,41 @@ def options(
                 )
             )
     return out
+
+
+def recommended(
+    choice: Sequence[Option],
+    wished: Mapping[LevelQuery, int],
+    coverage: float,
+    command: Callable[[str], str],
+) -> tuple[str, list[str]]:
+    """The one of the plans that we would take, and why, with the ``command`` that applies it: the
+    present one if every margin holds and nothing is added, or else the cheapest that has all."""
+    now = choice[0].plan
+    margins = {
+        (d.level, d.query): d.margin(coverage) for d in now.plain if (d.level, d.query) in wished
+    }
+    holds = {at: at in margins and margins[at] <= most for at, most in wished.items()}
+    lines = [
+        f"{level}:{query} is ±{margins[level, query]:,} already; you ask for ±{most:,}"
+        for (level, query), most in wished.items()
+        if holds[level, query]
+    ]
+    if len(choice) == 1 or (all(holds.values()) and choice[1].plan.cost <= now.cost):
+        spared = 100 * float(1 - choice[1].plan.cost / now.cost)
+        lines.append(
+            "recommended: now. Keep the plan as it is"
+            + (f"; a wider margin would save only {spared:.2g} % of the budget" if spared else "")
+        )
+        return choice[0].name, lines
+    best = min((o for o in choice[1:] if o.name != "same-total"), key=lambda o: o.plan.cost)
+    currency = now.mechanism.currency
+    lines += [
+        f"recommended: {best.name}, the cheapest plan with all that you ask for: {currency} ="
+        f" {float(best.plan.cost):.6g} instead of {float(now.cost):.6g}. Write it with",
+        f"  {command(best.name)}",
+    ]
+    return best.name, lines
 
 
 def margin_cost(draw: PlannedMeasurement, plan: Plan, most: int, coverage: float) -> Fraction:

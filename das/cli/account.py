@@ -135,6 +135,8 @@ def _print(account: JointAccount, private: Private) -> None:
             e = case.epsilon
             words = f"{relation.title}{_which(case, relation)}"
             summary.add_row(words, _rho(case.rho), _short(e), bound(e.tight))
+    for line in conclusion(account, private):
+        screen.print(line, highlight=False, soft_wrap=True)
     screen.print(summary)
     for relation in account.relations:
         screen.print(f"\n{relation.title}. {relation.says}", highlight=False)
@@ -149,6 +151,34 @@ def _print(account: JointAccount, private: Private) -> None:
         f" {_rho(account.naive)}. It leaves out that one person changes several records.",
         highlight=False,
     )
+
+
+def conclusion(account: JointAccount, private: Private) -> list[str]:
+    """The account in three lines: the number to quote, the most that can be, and where most of it
+    comes from."""
+    first = account.relations[0]
+    case = first.cases[0]
+    sources = len(case.sources)
+    every = [(r, c) for r in account.relations for c in r.cases]
+    relation, worst = max(every, key=lambda found: found[1].epsilon.pld[1])
+    most = max(case.sources, key=lambda line: line.rho)
+    delta = decimal(case.epsilon.delta)
+    quote = "Quote epsilon" if private else f"Epsilon, {WITHOUT},"
+    return [
+        f"{quote} {'=' if case.epsilon.exact else 'at most'} {bound(case.epsilon.pld)} at"
+        f" delta = {delta} for {_small(first.title)}, in"
+        f" all {sources} sources together.",
+        f"The largest change here is {_small(relation.title)}: epsilon is at most"
+        f" {bound(worst.epsilon.pld[1])}.",
+        f"Most of the first number comes from {most.source}:"
+        f" {100 * float(most.rho / case.rho):.0f} % of its rho."
+        if case.rho
+        else "Nothing here costs anything.",
+    ]
+
+
+def _small(title: str) -> str:
+    return title[:1].lower() + title[1:]
 
 
 def _table(relation: JointRelation) -> Table:

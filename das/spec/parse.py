@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_origin
 
+import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from das.errors import SpecError
@@ -179,3 +180,28 @@ def _known(path: Sequence[Any], kind: type[BaseModel]) -> list[str]:
             return []
         named = field is not None and get_origin(field.annotation) is dict
     return [f.alias or n for n, f in model.model_fields.items()]
+
+
+def with_tables(
+    text: str, where: str, overrides: Sequence[str], folder: Path | None, tables: str
+) -> str:
+    """A whole configuration: that of :func:`load`, with the budget of the ``tables`` of a plan.
+    Raises :class:`SpecError` if they do not fit."""
+    tree = tree_of(text, where)
+    of_tree(tree, where=where, overrides=overrides, folder=folder)
+    _put(tree, tree_of(tables, where))
+    whole = tomli_w.dumps(tree)
+    load(whole, where=where)
+    return whole
+
+
+def _put(tree: dict[str, Any], new: Mapping[str, Any]) -> None:
+    """Put the tables of a plan into a configuration: a total replaces each other way to say it."""
+    if {"levels", "queries"} & new.keys():
+        for key in ("rho", "epsilon", "calibration"):
+            tree.pop(key, None)
+    for key, value in new.items():
+        if isinstance(value, dict) and key not in {"levels", "queries"}:
+            _put(tree.setdefault(key, {}), value)
+        else:
+            tree[key] = value

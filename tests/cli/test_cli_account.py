@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import tomllib
@@ -493,3 +495,50 @@ def test_a_folder_that_is_not_there_is_said_to_be_missing(das: Das, tmp_path: Pa
     refused(said, "there is no such folder", "finished run")
     assert "permissions" not in said.err
     refused(das("account", "verify", tmp_path), "privacy.json", "finished run")
+
+
+def test_a_margin_that_holds_already_is_said(das: Das, config: Path) -> None:
+    args = ("plan", config, "--margin", "State:total=50")
+    text = das(*args).out
+    (line,) = (li for li in text.splitlines() if "already" in li)
+    assert re.fullmatch(r"State:total is ±\d already; you ask for ±50", line)
+    assert "recommended: now. Keep the plan" in text
+    assert "--out" not in text
+    assert json.loads(das(*args, "--json").out)["recommended"] == "now"
+
+
+@pytest.mark.parametrize("universe", ["persons", "housing"])
+def test_the_recommended_command_writes_a_configuration_with_the_margin(
+    das: Das, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, universe: str
+) -> None:
+    """It is the cheapest alternative that meets what was asked; all else stays as it was."""
+    monkeypatch.chdir(tmp_path)
+    query = "Block:total" if universe == "persons" else "Block:detailed"
+    args = ("plan", config, "--margin", f"{query}=1", "--universe", universe)
+    args = (*args, "--set", "run.name=planned here")
+    said = json.loads(das(*args, "--json").out)
+    found = by(said["options"], "name")
+    best = said["recommended"]
+    meets = [n for n in found if n not in ("now", "same-total")]
+    assert Fraction(found[best]["rho"]) == min(Fraction(found[n]["rho"]) for n in meets)
+    (command,) = (li for li in das(*args).out.splitlines() if li.startswith("  das plan "))
+    assert das(*shlex.split(command)[1:]).code == 0
+    wanted = [(d["level"], d["query"], d["rho"]) for d in found[best]["plan"]]
+    checked = json.loads(das("check", tmp_path / "planned.toml", "--json").out)
+    assert checked["name"] == "planned here"
+    plan = checked["plan"]
+    assert sorted(wanted) == sorted(
+        (d["level"], d["query"], d["rho"]) for d in plan if d["universe"] == universe
+    )
+    before = json.loads(das("check", config, "--json").out)["plan"]
+    assert [d for d in plan if d["universe"] != universe] == [
+        d for d in before if d["universe"] != universe
+    ]
+
+
+def test_a_plan_is_written_by_name_alone(das: Das, config: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "new.toml")
+    for wrong in (("--toml", "now"), ("--margin", "Block:total=2")):
+        said = das("plan", config, *wrong, *out)
+        assert (said.code, "--out" in said.err) == (2, True)
+    assert not (tmp_path / "new.toml").exists()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from das.report.privacy import bound
 from tests.commands import Commands
 from tests.worlds import Worlds
 
@@ -58,7 +59,22 @@ def test_the_census_of_2020_as_text(commands: Commands) -> None:
     ):
         assert part in words, part
     (first,) = (line for line in out.splitlines() if "One person added or removed " in line)
-    assert out.index(first) < 1500  # the answer comes first
+    assert out.index(first) < 1800  # the answer comes first
+
+
+def test_three_lines_come_first(commands: Commands) -> None:
+    """What to quote, the worst that can be, and who causes most of it: as the tables say below."""
+    lines = commands.named("account")("census-2020")[1].splitlines()
+    found = read(commands, "census-2020")
+    case = cases(found, "added-or-removed")[0]
+    every = [c["epsilon"]["pld"][1] for r in found["relations"] for c in r["cases"]]
+    most = max(case["sources"], key=lambda line: Fraction(line["rho"]))
+    share = 100 * Fraction(most["rho"]) / Fraction(case["rho"])
+    quoted, largest, cause = lines[:3]
+    assert quoted.startswith("Quote epsilon = 88.4042 at delta = 1e-10 for one person added or")
+    assert f"all {len(case['sources'])} sources" in quoted
+    assert largest.endswith(f"at most {bound(max(every))}.")
+    assert f"{most['source']}: {float(share):.0f} % of its rho." in cause
 
 
 def test_several_configurations_compose(commands: Commands, config: Path) -> None:

@@ -17,6 +17,7 @@ from das.publications.dhc import release_files
 from das.publications.dhc.agreement.tables import agreement_of_counts
 from das.publications.dhc.files import linked as reader
 from das.publications.dhc.release import open_dhc
+from das.tools.link.command import usual
 from das.tools.link.members import KINSHIP
 from das.tools.link.release import LinkOptions
 from tests import awkward
@@ -117,3 +118,9 @@ def test_what_link_refuses(linked: tuple[Path, Path], worlds: Worlds) -> None:
     assert not (out / "x").exists()
     with pytest.raises(UserError, match="below zero"):
         LinkOptions(number=-1)
+
+
+def test_it_says_whether_the_share_of_blocks_that_disagree_is_usual() -> None:
+    assert "97 % disagree as published, as usual" in usual(189 / 195)
+    assert "In the Bureau's DHC of 2020 it is 96 %" in usual(189 / 195)
+    assert "fewer than usual" in usual(0.5)

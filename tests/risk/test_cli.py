@@ -185,12 +185,17 @@ def test_a_run_reports_on_its_uniques_in_confidence(said: SubtreeMoments, finish
     assert code == 0
     assert "confidential" in out
     assert "uniques.json" in out
-    assert f"{blocks['uniques']:,} persons are alone in their answer to 'detailed' at Block" in out
-    assert json.loads(kept.read_text())["summary"] in out
+    summary = json.loads(kept.read_text())["summary"]
+    assert 0 <= out.index(summary) < out.index("Unique persons")
+    assert f"There are {blocks['uniques']:,} such persons" in out
+    assert f"gives it {100 * blocks['mean']:.1f} % on average" in out
+    assert f"right for {100 * blocks['decided']:.1f} % of such" in out
+    most = max(r["max"] for r in rows if r["bin"] == "all")
+    assert f"At most it is {100 * most:.1f} %" in out
     code, out, _ = said("report", finished, "--public", "--prior", "1/2", "--query", "sex")
     assert code == 0
     assert "Town does not measure 'sex': its finest query is 'detailed'" in out
-    assert "At Block, an intruder" in out
+    assert "\nA neighbor who knows everybody else in a block gives it 50.0 %" in out
 
 
 def test_what_is_public_is_a_function_of_the_plan(

@@ -76,6 +76,8 @@ def _print(facts: Mapping[str, Any], out: Path) -> None:
         f"blocks whose persons and households disagree: {odd[BEFORE]:,} of {facts['blocks']:,} as"
         f" published, {odd[AFTER]:,} as linked"
     )
+    if odd[BEFORE]:
+        click.echo(usual(odd[BEFORE] / facts["blocks"]))
     click.echo(
         f"households that moved to another block: {facts['households_in_other_blocks']:,}"
         f" ({out / 'changes.csv'})"
@@ -83,3 +85,17 @@ def _print(facts: Mapping[str, Any], out: Path) -> None:
     for figure in facts["kinship"]:
         click.echo(f"{figure['says']}: {figure['value']:.3g}")
     click.echo(f"written: {out}")
+
+
+#: Blocks of Clatsop County, Oregon, in the Census Bureau's DHC of 2020, whose persons (P12) and
+#: households (H12) disagree.
+IN_2020 = 0.96
+
+
+def usual(share: float) -> str:
+    """Whether this share of disagreeing blocks is normal."""
+    than = "as usual" if share >= IN_2020 - 0.1 else "fewer than usual"
+    return (
+        f"  {100 * share:.0f} % disagree as published, {than}: persons and households were measured"
+        f" separately. In the Bureau's DHC of 2020 it is {100 * IN_2020:.0f} % (Clatsop County)."
+    )

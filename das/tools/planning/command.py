@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +15,14 @@ from rich.table import Table
 
 from das.accounting.codec import plain
 from das.accounting.guarantee import DELTAS
-from das.accounting.planning import LevelQuery, Option, margin_cost, normal_cost, options
+from das.accounting.planning import (
+    LevelQuery,
+    Option,
+    margin_cost,
+    normal_cost,
+    options,
+    recommended,
+)
 from das.accounting.statement import promises
 from das.cli.kit import redundant
 from das.cli.kit.console import CommandAnswer, console, print_answer
@@ -35,7 +43,8 @@ from das.cli.kit.terminal_tables import (
     promises_of,
 )
 from das.errors import SpecError, UserError
-from das.files import kept_epsilons
+from das.files import kept_epsilons, packaged
+from das.files.atomic import write_text
 from das.model.mechanisms import COVERAGE
 from das.model.not_private import PLANNED, marked
 from das.model.plan import Plan
@@ -51,6 +60,7 @@ from das.release.publications import (
     require,
 )
 from das.spec import RunSpec, Specification, of_kind
+from das.spec.parse import with_tables
 from das.spec.parts import Run
 from das.tools.areas.command import of_areas
 from das.tools.planning.optimize import OptimizeOptions, show_dhc_optimum, show_optimum
@@ -163,13 +173,16 @@ COVERAGES = (0.9, COVERAGE, 0.99)
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What is asked of a plan: margins of error, queries to add, the coverages, and the name of the
-    alternative that is printed as tables of a configuration."""
+    """What is asked of a plan: margins of error, queries to add, the coverages; the name of the
+    alternative that is printed as tables of a configuration, or written with the rest of it to
+    ``out``; and the ``changes`` of the configuration."""
 
     margins: tuple[str, ...]
     added: tuple[str, ...]
     coverage: tuple[float, ...]
     chosen: str | None
+    changes: tuple[str, ...] = ()
+    out: Path | None = None
 
 
 def show_options(
@@ -197,16 +210,31 @@ def show_options(
     coverages = request.coverage or ((COVERAGE,) if wished or more else COVERAGES)
     choice = options(asked.repricing, wished, more, coverages[0])
     if request.chosen is not None:
-        click.echo(asked.toml(_chosen(choice, request.chosen)), nl=False)
+        _give(asked.toml(_chosen(choice, request.chosen)), request, config)
         return
     deltas = {asked.delta, *(DELTAS if len(choice) == 1 else ())}
     rows = [_described(o, asked, deltas, coverages) for o in choice]
     prices = [_price(choice[1].plan, place, m, coverages[0]) for place, m in wished.items()]
     every = [r | {"guarantee": plain(r["guarantee"])} for r in rows]
     said = {"name": spec.run.name, "universe": asked.name, "prices": prices, "options": every}
+    advice: list[str] = []
+    if wished or more:
+        said["recommended"], advice = recommended(
+            choice, wished, coverages[0], lambda name: _command(config, request, universe, name)
+        )
     data = marked(said, spec.run.private, PLANNED)
-    answer = CommandAnswer(data, lambda: _print(spec.run, asked, rows, prices, config))
+    answer = CommandAnswer(data, lambda: _print(spec.run, asked, rows, [*prices], config, advice))
     print_answer(answer, as_json)
+
+
+def _give(tables: str, request: PlanRequest, config: Path) -> None:
+    """Print the tables of a plan, or write the configuration that they make."""
+    if request.out is None:
+        click.echo(tables, nl=False)
+        return
+    text, folder = packaged.configuration(config)
+    write_text(request.out, with_tables(text, str(config), request.changes, folder, tables))
+    click.echo(f"{request.out}: {config} with this plan; das run {request.out}")
 
 
 def _print(
@@ -215,6 +243,7 @@ def _print(
     rows: Sequence[dict[str, Any]],
     prices: Sequence[dict[str, Any]],
     config: Path,
+    advice: Sequence[str],
 ) -> None:
     warn(run.private, PLANNED)
     currency = asked.repricing.plan.mechanism.currency
@@ -222,8 +251,18 @@ def _print(
     title = f"{run.name}: {asked.title}, margins of error{estimated}"
     console().print(options_table(title, rows, currency, run.private))
     unused = redundant.lines(asked.redundant, config)
-    for says in (*bypassed(asked.repricing.plan), *unused, *(p["says"] for p in prices)):
+    for says in (*bypassed(asked.repricing.plan), *unused, *(p["says"] for p in prices), *advice):
         click.echo(says)
+
+
+def _command(config: Path, request: PlanRequest, universe: str | None, name: str) -> str:
+    """The command that writes a configuration with the plan of this name."""
+    given = [("--set", c) for c in request.changes]
+    given += [("--margin", m) for m in request.margins] + [("--add", a) for a in request.added]
+    given += [("--coverage", f"{c:g}") for c in request.coverage]
+    given += [("--universe", universe)] if universe else []
+    given += [("--toml", name), ("--out", "planned.toml")]
+    return shlex.join(["das", "plan", str(config), *(word for pair in given for word in pair)])
 
 
 def _requests(
@@ -427,6 +466,11 @@ OPTIMUM = "best"
         " release) or --units; its curve is about the targets of --optimize."
     ),
 )
+@click.option(
+    "--out",
+    type=PATH,
+    help="With --margin or --add, and --toml NAME: write a whole configuration with that plan.",
+)
 @json_option
 @guarded
 def plan(
@@ -447,12 +491,14 @@ def plan(
     spare: bool,
     chosen: str | None,
     page_file: Path | None,
+    out: Path | None,
     as_json: bool,
 ) -> None:
     """Show margins of error for a budget, or the budget for margins of error.
 
     Without options: the margin of error of every query, and epsilon at several deltas. With
-    --margin or --add: alternative plans, side by side. "others-unchanged" meets the request and
+    --margin or --add: alternative plans, side by side, and the one that we would take.
+    "others-unchanged" meets the request and
     raises the total; "same-total" scales that plan to the present total; "all-scaled" keeps the
     present shares and scales everything until the margins hold.
 
@@ -474,7 +520,13 @@ def plan(
     given = load_any(config, changes)
     of = publication(given.publication())
     require(of, "plan", config)
-    request = PlanRequest(margins, added, coverage, chosen)
+    request = PlanRequest(margins, added, coverage, chosen, changes, out)
+    if out is not None and (chosen is None or not (margins or added)):
+        raise UserError(
+            "this is for one plan of several",
+            where="--out",
+            remedy="name it with --toml, next to --margin or --add",
+        )
     if page_file is not None:
         others = {"--like": like, "--keep": keep, "--rho": rho, "--least": least, "--spare": spare}
         _alone("--page", {**others, **_asked(request, listed), "--json": as_json})

@@ -210,7 +210,7 @@ def _report_of_run(path: Path, priors: Sequence[float], queries: Sequence[str]) 
     kept = {"summary": summary, "rows": marked_rows(each, private)}
     write_json(target, marked(kept, private))
     title = "Unique persons: the intruder's posterior of the truth (confidential)"
-    return _answer(title, each, private, after=(*notes, summary, f"written: {target}"))
+    return _answer(title, each, private, WARNING, summary, (*notes, f"written: {target}"))
 
 
 def _report_of_plan(path: Path, priors: Sequence[float], queries: Sequence[str]) -> CommandAnswer:
@@ -232,8 +232,8 @@ def _report_of_plan(path: Path, priors: Sequence[float], queries: Sequence[str])
     ]
     warning = WARNING if path.is_dir() else PLANNED
     title = "What the plan says of an intruder (public)"
-    after = (*substituted(by_level, queries), summary_of_plan(rows))
-    return _answer(title, [vars(o) for o in rows], spec.run.private, warning, after)
+    notes, each = substituted(by_level, queries), [vars(o) for o in rows]
+    return _answer(title, each, spec.run.private, warning, summary_of_plan(rows), notes)
 
 
 def _first(by_level: Mapping[str, Sequence[str]], queries: Sequence[str]) -> str:
@@ -424,12 +424,15 @@ def _answer(
     rows: Sequence[Mapping[str, Any]],
     private: Private = True,
     warning: str = WARNING,
+    before: str = "",
     after: Sequence[str] = (),
 ) -> CommandAnswer:
-    """Rows as a table, and sentences ``after`` it."""
+    """Rows as a table, with what it means ``before`` it, and sentences ``after``."""
 
     def show() -> None:
         warn(private, warning)
+        if before:
+            click.echo(f"{before}\n")
         console().print(records_table(title, rows))
         for sentence in after:
             click.echo(sentence)

@@ -33,6 +33,7 @@ from das.model.frozen import NoRepr
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
+from das.model.names import level_inside
 from das.model.plan import Plan
 from das.model.query import Query
 from das.model.schema import Schema
@@ -319,16 +320,19 @@ def substituted(by_level: Mapping[str, Sequence[str]], wanted: Sequence[str]) ->
 
 
 def summary_of_run(rows: Sequence[ExposureRow]) -> str:
-    """The risk of a run's unique persons at its lowest level, in plain words. Confidential."""
+    """What a neighbor learns about a run's unique persons at its lowest level, in plain words.
+    Confidential."""
     alone = [r for r in rows if r.levels == 1 and r.bin == "all"]
     if not alone:
         return "Nobody is alone in a measured cell of this run."
     r = _even([r for r in alone if r.level == alone[-1].level])
+    most = max([x for x in rows if x.prior == r.prior and x.bin == "all"], key=lambda x: x.max)
+    several = f", from the counts of {most.levels} levels together" if most.levels > 1 else ""
     return (
-        f"{r.uniques:,} persons are alone in their answer to {r.query!r} at {r.level}. An intruder"
-        f" who knows everybody else there believes with probability {r.prior:g} that such a person"
-        f" is there. After this release he believes it with {r.mean:.3f} on average, and finds"
-        f" {r.decided:.1%} of them."
+        f"{_before(r)} After this release the neighbor gives it {_percent(r.mean)} on average, and"
+        f" guesses right for {_percent(r.decided)} of such persons. At most it is"
+        f" {_percent(most.max)}{several}. There are {r.uniques:,} such"
+        f" persons, alone in their answer to {r.query!r} in their {level_inside(r.level)}."
     )
 
 
@@ -337,11 +341,23 @@ def summary_of_plan(rows: Sequence[Outlook]) -> str:
     single = [r for r in rows if r.levels == 1]
     r = _even([r for r in single if r.level == single[-1].level])
     return (
-        f"At {r.level}, an intruder who knows everybody else believes with probability"
-        f" {r.prior:g} that a person has some answer to {r.query!r}. If it is true, he believes it"
-        f" with {r.marginal_posterior:.3f} on average after this release. He decides right"
-        f" {r.decision_probability:.1%} of the time."
+        f"{_before(r)} After such a release the neighbor gives it {_percent(r.marginal_posterior)}"
+        f" on average, and guesses right {_percent(r.decision_probability)} of the time. This takes"
+        f" the counts of {r.query!r} in that {level_inside(r.level)} alone."
     )
+
+
+def _before(r: ExposureRow | Outlook) -> str:
+    """What the intruder knows, and believes before the release."""
+    return (
+        f"A neighbor who knows everybody else in a {level_inside(r.level)} gives it"
+        f" {_percent(r.prior)} that one more person, with certain answers, is there. In truth the"
+        " person is."
+    )
+
+
+def _percent(x: float) -> str:
+    return f"{100 * x:.1f} %"
 
 
 def _even(rows: Sequence[R]) -> R:
