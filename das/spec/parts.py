@@ -81,9 +81,9 @@ class Run(Part):
     """Makes the run repeatable **and not private**; every output says so. Absent: private."""
     entropy: Literal["keyed", "forgetful", "kernel"] = "keyed"
     """The source of random bits. `"keyed"`: AES-256 with a run key that is kept until everything
-    is measured, so a repeated measurement has the same noise. `"forgetful"`: the same with a key
-    that is never stored. `"kernel"`: the operating system supplies every byte (slow). With the
-    last two, a run that stops loses the budget of the measurements in progress."""
+    is measured. `"forgetful"`: the same with a key that is never stored. `"kernel"`: the
+    operating system supplies every byte. With these two, a run that stops loses the budget of
+    the measurements in progress."""
 
     @property
     def private(self) -> bool:
@@ -171,10 +171,9 @@ class TreeKeys(Part):
     `"optimized"`, the Bureau's optimized spine of 2020."""
     targets: OneOrMore | None = None
     """With an optimized spine: areas that no block group may straddle. Each is a field of the
-    input (``"Place"``, ``"SLDL"``, ``"VTD"``; ``"Block_Group"`` for tabulation block groups), or
-    the path of a list of blocks. The file's name must have a ``.`` in it (``"precincts.csv"``),
-    and the path is relative to the folder where you run the command. Absent: only those of 2020.
-    In the DHC the fields are the kinds of areas of the release that it rests on."""
+    input (``"Place"``, ``"SLDL"``, ``"VTD"``; ``"Block_Group"`` for tabulation block groups; in
+    the DHC a kind of area of its release), or the path of a list of blocks, with a ``.`` in its
+    name (``"precincts.csv"``). Absent: only those of 2020."""
     fanout: int | Literal["none"] | None = None
     """With an optimized spine: a block group has at most √n + fanout + 1 blocks, rounded down,
     in a tract of n blocks. ``"none"``: no limit. Absent: 12, as in 2020, and with targets

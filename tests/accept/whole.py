@@ -82,7 +82,7 @@ def _row(chain: str, lines: Sequence[Line]) -> str:
     for name in ("persons", "units"):
         most = max(getattr(line, name) for line in lines)
         cells.append(f"{most:,}" if most else "")
-    return f"| {' | '.join(cells)} | `{longest.command}`: {longest.processor:.1f} |"
+    return f"| {' | '.join(cells)} | `{' '.join(longest.command.split()[:3])}`: {longest.processor:.1f} |"
 
 
 def _write(chain: str, lines: Sequence[Line]) -> None:
