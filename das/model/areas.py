@@ -159,6 +159,14 @@ class Areas(Frozen):
         return Areas(level, spine.codes[depth], spine.up(lowest, level), units, spine.names[depth])
 
     @staticmethod
+    def merged(kinds: Sequence[Areas]) -> Areas:
+        """All areas of several kinds, one kind after the other; their codes are numbers."""
+        starts = np.cumsum([0, *map(len, kinds)])
+        area = [a.area + start for a, start in zip(kinds, starts, strict=False)]
+        codes, unit = encoded(np.arange(starts[-1]).astype(str)), [a.unit for a in kinds]
+        return Areas("areas", codes, np.concatenate(area), np.concatenate(unit))
+
+    @staticmethod
     def joined(
         parts: Sequence[Sequence[Areas]], at: Sequence[NDArray[np.int64]]
     ) -> tuple[Areas, ...]:

@@ -73,11 +73,28 @@ def exchanged(
     return tuple(new.get(c, label) for c, label in zip(codes, labels, strict=True))
 
 
+#: Kinds of areas whose names are abbreviations.
+ABBREVIATED = {
+    "AIAN": "American Indian area",
+    "CD": "Congressional district",
+    "SLDU": "State Senate district",
+    "SLDL": "State House district",
+    "VTD": "Voting district",
+    "SDELM": "Elementary school district",
+    "SDSEC": "Secondary school district",
+    "SDUNI": "Unified school district",
+}
+
+
 def level_words(level: str) -> str:
-    """A level of the tree as a reader writes it.
+    """A level of the tree, or a kind of areas, as a reader writes it.
 
     >>> level_words("Block_Group"), level_words("US"), level_words("Census_US_Region")
-    ('Block group', 'US', 'Census US region')"""
+    ('Block group', 'US', 'Census US region')
+    >>> level_words("SLDU")
+    'State Senate district'"""
+    if level in ABBREVIATED:
+        return ABBREVIATED[level]
     first, *rest = level.split("_", 1)
     return " ".join([first, *map(level_inside, rest)])
 

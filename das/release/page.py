@@ -7,10 +7,15 @@ page again."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from das.accounting.document import Stated
+from das.errors import InputError
 from das.files import atomic
 from das.files.release import own_bytes
 from das.files.release import statement as privacy_statement
@@ -18,7 +23,7 @@ from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.post_processing import BiasCorrection
 from das.model.universe import Universe
-from das.release.intervals import Intervals
+from das.release.intervals import CountIntervals, Intervals
 from das.release.opened import OpenedRelease
 from das.release.precision import achieved_precision
 from das.report.answers import Answers, LookUp, PublishedUniverse, across, gather, read
@@ -83,8 +88,20 @@ def _published(
         intervals.measured,
         exact,
         intervals.read,
+        partial(_area_ends, intervals),
         release.assigned(universe.name),
     )
+
+
+def _area_ends(
+    intervals: Intervals, areas: Areas, columns: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Both ends of the intervals of areas."""
+    try:
+        found = intervals.of_areas(areas, columns)
+    except InputError:  # too many levels: the page has the counts alone
+        found = CountIntervals.unknown(len(areas), len(columns))
+    return found.low, found.high
 
 
 def write(

@@ -21,7 +21,7 @@ from das.model.budget import QueryNoise
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
 from das.model.mechanisms import Mechanism
-from das.model.names import NOT_COUNTED, Codes, text
+from das.model.names import NOT_COUNTED, Codes, level_words, text
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -39,6 +39,9 @@ Ints = NDArray[np.int64]
 AnswerKey = tuple[str, str, str]
 #: At a level, of sums of cells ``(columns, cells)``: estimates and margins ``(units, columns)``.
 IntervalsOf = Callable[[str, NDArray[np.bool_]], tuple[Ints, Ints]]
+#: Of areas, of such sums: both ends of their intervals ``(areas, columns)``, the upper one negative
+#: where there is none.
+AreaEnds = Callable[[Areas, NDArray[np.bool_]], tuple[Ints, Ints]]
 
 
 def resting_on(query: Query, assigned: Collection[str]) -> list[str]:
@@ -61,7 +64,7 @@ class PublishedUniverse:
     """One universe as a release has it.
 
     ``exact``: by level, the queries that are published without noise. ``intervals``: those of its
-    counts at 95 %. ``assigned``: attributes that a rule made up; titles of queries that separate
+    counts at 95 %, and ``area_ends`` those of areas. ``assigned``: attributes that a rule made up; titles of queries that separate
     their levels say that these are not counts."""
 
     name: str
@@ -71,6 +74,7 @@ class PublishedUniverse:
     noisy: MeasurementSource
     exact: Mapping[str, tuple[str, ...]]
     intervals: IntervalsOf
+    area_ends: AreaEnds | None = None
     assigned: Collection[str] = ()
 
     def title(self, query: Query) -> str:
@@ -96,8 +100,9 @@ class Answers:
     ``middle`` and ``within`` are the interval at 95 % of each answer, from all that is known of its
     unit: the unbiased estimate, brought to where the count can be, and what the true count is off
     it at most, -1 where nothing determines it; ``None`` off the spine. It is cut at 0 and, where
-    all answers of a unit add up to what is known (``limited``), at that. ``lower`` and ``upper``
-    are the ends of the intervals of the published answers from replicates, where there are any.
+    all answers of a unit add up to what is known (``limited``), at that. ``ends`` are those of the
+    intervals of areas, where they are known: the upper one is negative where nothing determines the
+    count. ``lower`` and ``upper`` are the ends of the intervals of the published answers from replicates, where there are any.
     ``assigned``: a reader decided by a rule what the answers tell apart; a page shows them on
     demand. Nothing in it depends on the truth."""
 
@@ -116,6 +121,7 @@ class Answers:
     upper: Ints | None = None
     limited: bool = False
     assigned: bool = False
+    ends: tuple[Ints, Ints] | None = None
 
     def __post_init__(self) -> None:
         units, answers = self.published.shape
@@ -128,7 +134,7 @@ class Answers:
         pairs = ((self.noisy, self.margin), (self.middle, self.within), (self.lower, self.upper))
         if any((one is None) != (other is None) for one, other in pairs):
             raise InputError("noise goes with its margin", where=f"{self.level}, {self.query}")
-        intervals = (self.middle, self.within, self.lower, self.upper)
+        intervals = (self.middle, self.within, self.lower, self.upper, *(self.ends or ()))
         if any(x is not None and x.shape != self.published.shape for x in intervals):
             raise InputError(
                 "counts and intervals differ in shape", where=f"{self.level}, {self.query}"
@@ -137,6 +143,9 @@ class Answers:
     def interval(self, unit: int, answer: int) -> tuple[int, int] | None:
         """Both ends of the interval from all that is known of a unit; ``None`` where there is
         none."""
+        if self.ends is not None:
+            low, high = (int(end[unit, answer]) for end in self.ends)
+            return (low, high) if high >= 0 else None
         if self.middle is None or self.within is None or self.within[unit, answer] < 0:
             return None
         middle, within = int(self.middle[unit, answer]), int(self.within[unit, answer])
@@ -193,7 +202,7 @@ def gather(
 
     All queries with at most 64 answers; else those with at most 10; else the totals. A level whose
     totals are too many keeps them for the figures, but is not among ``whole``. Kinds of areas come
-    last, while there is room."""
+    last, while there is room: intervals of their answers to small queries are made in one pass."""
     whole, asked = [], {}
     for level in spine.levels:
         units = spine.units(level)
@@ -205,21 +214,46 @@ def gather(
                 whole.append(level)
                 break
         asked[level] = chosen
+    chosen = [(w, q) for w in universes for q in _queries(w, spine.levels[-1], LARGEST)]
+    sizes = np.cumsum([len(a) * sum(q.answers for _, q in chosen) for a in areas])
+    kinds = areas[: int((sizes <= room).sum())]
+    # first, while there is nothing else in memory
+    off_spine = list(_off_spine(universes, kinds, spine.levels[-1])) if kinds else []
     at = {  # from the lowest: what is read of blocks also says what block groups add up to
         level: [a for w in universes for a in read(w, [q for u, q in chosen if u is w], level)]
         for level, chosen in reversed(asked.items())
     }
     found = [a for level in spine.levels for a in at[level]]
-    kinds = []
-    for a in areas:
-        chosen = [(w, q) for w in universes for q in _queries(w, spine.levels[-1], LARGEST)]
-        room -= len(a) * sum(q.answers for _, q in chosen)
-        if room < 0:
-            break
-        kinds.append(a)
-        sums = {w.name: a.histogram(w.published[spine.levels[-1]]) for w in universes}
-        found += [across(w, q, a.kind, sums[w.name].answer(q), spine.levels[-1]) for w, q in chosen]
-    return LookUp(spine, tuple(found), tuple(whole), tuple(kinds))
+    return LookUp(spine, (*found, *off_spine), tuple(whole), tuple(kinds))
+
+
+def _off_spine(
+    universes: Sequence[PublishedUniverse], kinds: Sequence[Areas], lowest: str
+) -> Iterator[Answers]:
+    """The answers of areas, kind by kind."""
+    asked = {w.name: list(_queries(w, lowest, LARGEST)) for w in universes}
+    every, starts = Areas.merged(kinds), np.cumsum([len(a) for a in kinds])[:-1]
+    ends = {w.name: _area_ends(w, every, asked[w.name]) for w in universes}
+    for i, kind in enumerate(kinds):
+        for w in universes:
+            sums = kind.histogram(w.published[lowest])
+            for q in asked[w.name]:
+                told = ends[w.name].get(q.name)
+                own = told and (np.split(told[0], starts)[i], np.split(told[1], starts)[i])
+                yield across(w, q, kind.kind, sums.answer(q), lowest, own)
+
+
+def _area_ends(
+    universe: PublishedUniverse, areas: Areas, queries: Sequence[Query]
+) -> dict[str, tuple[Ints, Ints]]:
+    """By small query, both ends of the intervals of its answers."""
+    small = [q for q in queries if q.answers <= SMALL]
+    if universe.area_ends is None:
+        return {}
+    masks = np.concatenate([q.index[None, :] == np.arange(q.answers)[:, None] for q in small])
+    places = np.cumsum([q.answers for q in small])[:-1]
+    low, high = (np.split(x, places, axis=1) for x in universe.area_ends(areas, masks))
+    return {q.name: (x, y) for q, x, y in zip(small, low, high, strict=True)}
 
 
 def _queries(universe: PublishedUniverse, level: str, most: int) -> Iterator[Query]:
@@ -277,7 +311,12 @@ def _read(
 
 
 def across(
-    universe: PublishedUniverse, query: Query, kind: str, published: Ints, lowest: str
+    universe: PublishedUniverse,
+    query: Query,
+    kind: str,
+    published: Ints,
+    lowest: str,
+    ends: tuple[Ints, Ints] | None = None,
 ) -> Answers:
     """The answers of areas, sums of units of the ``lowest`` level, which were not measured
     themselves."""
@@ -293,6 +332,7 @@ def across(
         None,
         exact,
         assigned=universe.is_assigned(query),
+        ends=ends,
     )
 
 
@@ -360,15 +400,14 @@ def brief(
     It has published counts and intervals, without noisy counts. ``example`` is shown first: a
     level, and one of its units.
 
-    Queries are added as long as there is room. Totals of every place come first. Then come other
-    queries from the root down, those of areas, and those of the lowest level. Within each, the
-    smallest come first, and those that a rule assigned come last."""
+    Queries are added as long as there is room. Totals of every place come first. Then come small
+    queries, then large ones, those of levels and kinds with few places first, and then those of
+    the lowest level. Within each, the smallest come first, and those that a rule assigned come
+    last."""
     levels = {level: _places(shown.spine, level) | {"queries": []} for level in shown.spine.levels}
     areas = {a.kind: _area(a) | {"queries": []} for a in shown.areas}
     room -= sum(len(json.dumps(place)) for place in areas.values())
     left_out: list[str] = []
-    *upper, lowest = shown.spine.levels
-    rest: list[str] = [*upper, *areas, lowest]
     for level in shown.spine.levels:
         place = levels[level]
         totals = [_brief(a) for a in shown.at(level) if a.query == "total"]
@@ -376,13 +415,27 @@ def brief(
         if left_out or size > room:
             left_out.append(level)
             del levels[level]
-            rest.remove(level)
         else:
             place["queries"] += totals
             room -= size
-    for level in rest:
-        place = levels.get(level) or areas[level]
-        place["queries"], room = _filled(place["queries"], shown.at(level), room)
+    lowest = shown.spine.levels[-1]
+    every = levels | areas
+    units = {a.level: len(a.published) for a in shown.answers}
+    rest = sorted((x for x in every if x != lowest), key=lambda x: units[x])
+    rounds = [
+        (areas, 1),
+        (rest, SMALL),
+        (rest, LARGEST),
+        ([lowest] if lowest in levels else [], LARGEST),
+    ]
+    for places, most in rounds:
+        for name in places:
+            asked = [
+                a
+                for a in shown.at(name)
+                if len(a.labels) <= most and not (a.assigned and most < LARGEST)
+            ]
+            every[name]["queries"], room = _filled(every[name]["queries"], asked, room)
     told = {"levels": list(levels.values()), "areas": list(areas.values())}
     return _json(told | {"brief": True, "example": list(example)}), left_out
 
@@ -414,13 +467,16 @@ def _json(data: dict[str, Any]) -> str:
 
 
 def _area(a: Areas) -> dict[str, Any]:
-    return {"name": a.kind, "geoid": False} | _called(a.codes, a.called)
+    return {"name": a.kind, "words": level_words(a.kind), "geoid": False} | _called(
+        a.codes, a.called
+    )
 
 
 def _places(spine: Spine, level: str) -> dict[str, Any]:
     depth = spine.index(level)
     out = {
         "name": level,
+        "words": level_words(level),
         "parent": pack(spine.parent[depth]),
         "geoid": bool(spine.geoids(level)[0]),
     }
@@ -456,6 +512,8 @@ def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
             "kind": pack(kind.ravel()),
             "limited": a.limited,
         }
+    if a.ends is not None:
+        out |= {"from": pack(a.ends[0].T), "to": pack(a.ends[1].T)}
     if a.lower is not None and a.upper is not None:
         out |= {"below": pack((a.published - a.lower).T), "above": pack((a.upper - a.published).T)}
     if true is not None:

@@ -15,7 +15,9 @@
   let assigned = false;  // whether tables that a rule assigned are shown
   const number = (x) => x.toLocaleString("en-US").replace("-", "\u2212");
   const fromTo = (low, high) => low === high ? number(low) : `${number(low)} to ${number(high)}`;
-  const words = (name) => name.split("_").map((w, i) => i && /^.[^A-Z]*$/.test(w) ? w.toLowerCase() : w).join(" ");
+  // Whom a name means first, of places that share it: "Providence" is the city.
+  const MEANT = ["Place", "County_Subdivision", "County", "State"];
+  const kindOrder = (level) => (MEANT.indexOf(level.name) + MEANT.length + 1) % (MEANT.length + 1);
   const plain = (text) => text.normalize("NFD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
   // A block's code has the digit of its block group twice; a GEOID, which joins to TIGER, has it once.
   const geoid = (level, code) => level.name === "Block" ? code.slice(-16, -5) + code.slice(-4) : code;
@@ -53,7 +55,7 @@
       level.open = (async () => {
         level.up = level.parent ? await unpack(level.parent) : [];
         for (const q of level.queries)
-          for (const side of ["published", "noisy", "measured", "off", "within", "kind", "below", "above", "true"])
+          for (const side of ["published", "noisy", "measured", "off", "within", "kind", "from", "to", "below", "above", "true"])
             if (side in q) q[side] = await unpack(q[side]);
       })();
     }
@@ -71,7 +73,7 @@
 
   // Among places of one kind a name will do; alone, a place shows its kind and code, too.
   const called = (level, unit) => level.title[unit] || level.code[unit];
-  const coded = (level, unit) => [...new Set([words(level.name), level.code[unit]])].join(" ");
+  const coded = (level, unit) => [...new Set([level.words, level.code[unit]])].join(" ");
   const full = (level, unit) => level.title[unit] ? `${level.title[unit]} (${coded(level, unit)})` : coded(level, unit);
 
   function linkTo(parent, depth, unit, text) {
@@ -81,23 +83,46 @@
     button.addEventListener("click", () => show(depth, unit));
   }
 
+  // Both ends of the interval of a count; none where nothing determines it.
+  function interval(q, i, unit, units) {
+    const at = i * units + unit, published = q.published[at];
+    if (q.exact) return [published, published];
+    if (q.to) return q.to[at] < 0 ? null : [q.from[at], q.to[at]];
+    const within = q.within ? q.within[q.kind[unit] * q.labels.length + i] : -1, middle = published + (within < 0 ? 0 : q.off[at]);
+    if (within < 0) return null;
+    const all = q.limited ? q.labels.reduce((sum, _, j) => sum + q.published[j * units + unit], 0) : Infinity;
+    return [Math.max(middle - within, 0), Math.min(middle + within, all)];
+  }
+
+  // The interval in words; one that the published count is outside of is marked.
+  function said(q, i, unit, units) {
+    const ends = interval(q, i, unit, units), published = q.published[i * units + unit];
+    if (q.exact && brief) return "exact";
+    if (!ends) return "\u2013";
+    const outside = published < ends[0] || published > ends[1];
+    if (!outside) return fromTo(...ends);
+    return brief ? `${fromTo(...ends)}\u00a0*` : `\u2691 outside ${fromTo(...ends)}`;
+  }
+
   function cells(row, q, i, unit, units) {
     const at = i * units + unit, published = q.published[at];
     add(row, "td", number(published), brief ? { class: "strong" } : {});
     if (replicated) add(row, "td", q.below ? fromTo(published - q.below[at], published + q.above[at]) : "–", { class: "strong" });
-    if (brief && !q.within && !q.exact) return;
+    if (brief && !q.within && !q.to && !q.exact) return;
     if (!brief) add(row, "td", q.noisy && q.measured[unit] ? number(q.noisy[at]) : q.exact ? "exact" : "not measured");
-    const within = q.within ? q.within[q.kind[unit] * q.labels.length + i] : -1, middle = within < 0 ? 0 : published + q.off[at];
-    const all = q.limited ? q.labels.reduce((sum, _, j) => sum + q.published[j * units + unit], 0) : Infinity;
-    const from = Math.max(middle - within, 0), to = Math.min(middle + within, all);
-    const outside = published < from || published > to ? "\u2691 outside " : "";
-    if (q.exact) add(row, "td", brief ? "exact" : number(published));
-    else if (within < 0) add(row, "td", "–");
-    else add(row, "td", outside + fromTo(from, to), outside ? { class: "outside" } : {});
+    const text = said(q, i, unit, units);
+    add(row, "td", text, text.startsWith("\u2691") ? { class: "outside" } : {});
     if (withTruth) {
       add(row, "td", number(q.true[at]));
       add(row, "td", number(published - q.true[at]), { class: "strong" });
     }
+  }
+
+  // Why a published count can be outside its interval, where one is.
+  function whyOutside(into) {
+    if (!brief || ![...into.querySelectorAll("td, dd")].some((x) => x.textContent.endsWith("*"))) return;
+    add(into, "p", "* The published count is outside: published counts add up over all places and none is negative, which moves some. " +
+      "And one interval in twenty misses by chance.", { class: "quiet" });
   }
 
   // A long table is folded, so that those after it are seen.
@@ -109,7 +134,7 @@
     const caption = add(grid, "caption", `${q.title} (${q.records})`);
     if (q.name !== "total" && !brief) { caption.append(" "); add(caption, "code", q.name); }
     const head = add(add(grid, "thead"), "tr");
-    const columns = brief ? ["count", "published", ...(q.within || q.exact ? ["95%\u00a0interval"] : [])]
+    const columns = brief ? ["count", "published", ...(q.within || q.to || q.exact ? ["95%\u00a0interval"] : [])]
                   : ["count", "published", ...(replicated ? [`${data.coverage}\u00a0interval of\u00a0published`] : []), "noisy",
                      "95%\u00a0interval" + (replicated ? " from measurements" : ""), ...(withTruth ? ["true", "error"] : [])];
     for (const name of columns) add(head, "th", name, { scope: "col" });
@@ -119,39 +144,54 @@
       add(row, "th", label, { scope: "row" });
       cells(row, q, i, unit, units);
     });
+    whyOutside(holder);
   }
 
-  // The totals of a place, large enough to be read at once.
+  // The totals of a place, large enough to be read at once, and a sentence to quote.
   function summary(level, unit) {
-    const list = add(result, "dl", undefined, { class: "totals" });
+    const list = add(result, "dl", undefined, { class: "totals" }), units = level.code.length;
     for (const q of level.queries) {
       if (q.name !== "total") continue;
-      const box = add(list, "div");
+      const box = add(list, "div"), text = said(q, 0, unit, units);
       add(box, "dt", q.records);
       add(box, "dd", number(q.published[unit]), { class: "big" });
-      const row = document.createElement("tr");
-      cells(row, q, 0, unit, level.code.length);
-      const said = row.cells[1]?.textContent;
-      if (said === "exact") add(box, "dd", "exact, without noise");
-      else if (said !== undefined && said !== "\u2013") add(box, "dd", `95% interval: ${said}`);
+      if (text === "exact") add(box, "dd", "exact, without noise");
+      else if (interval(q, 0, unit, units)) add(box, "dd", `95% interval: ${text}`);
     }
+    whyOutside(result);
+    const first = level.queries.find((q) => q.name === "total"), ends = first && interval(first, 0, unit, units);
+    if (!ends) return;
+    const count = first.published[unit], records = count === 1 ? first.records.replace(/s$/, "") : first.records;
+    const has = `${level.title[unit] || coded(level, unit)} has ${number(count)} ${records}`;
+    const sure = first.exact ? "the count was published without noise"
+               : ends[0] === ends[1] ? "this follows from counts that were published without noise"
+               : `before noise was added, the count was between ${number(ends[0])} and ${number(ends[1])} (95% confidence)`;
+    add(result, "p", `To quote: \u201c${has}; ${sure}.\u201d`, { class: "quote" });
   }
 
-  async function show(depth, unit) {
+  // `others` have the name that was typed, too.
+  async function show(depth, unit, others = []) {
     const level = await open(data.levels[depth]);
     const code = level.code[unit];
     found.replaceChildren();
     result.replaceChildren();
     add(result, "h3", full(level, unit));
     if (level.geoid && geoid(level, code) !== code) add(result, "p", `GEOID ${geoid(level, code)}`);
-    if (!level.parent && brief) add(result, "p", "These counts are sums of published counts of blocks. Their intervals: das area RUN --name, with the name or GEOID.");
-    else if (!level.parent) add(result, "p", "Counts are sums of published counts of its parts; none was measured as a whole.");
+    if (!level.parent && !brief) add(result, "p", "Counts are sums of published counts of its parts; none was measured as a whole.");
     if (depth > 0 && level.parent) {
       const above = await open(data.levels[depth - 1]);
       const line = add(result, "p", "Part of ");
       linkTo(line, depth - 1, level.up[unit], full(above, level.up[unit]));
     }
     if (brief) summary(level, unit);
+    if (others.length) {
+      const line = add(result, "p", "Others with this name: ", { class: "others" });
+      for (const other of others.slice(0, 12)) {
+        linkTo(line, other.depth, other.unit, full(data.levels[other.depth], other.unit));
+        line.append(" ");
+      }
+      if (others.length > 12) line.append(`and ${number(others.length - 12)} more: type more of the name.`);
+    }
     const tables = add(result, "div", undefined, withTruth || replicated ? {} : { class: "tables" });
     for (const q of level.queries)
       if ((!brief || q.name !== "total") && (!q.assigned || assigned)) table(add(tables, "div"), q, unit, level.code.length);
@@ -162,7 +202,7 @@
                          { type: "button", class: "assigned", "aria-pressed": String(assigned) });
       button.addEventListener("click", async () => {
         assigned = !assigned;
-        await show(depth, unit);
+        await show(depth, unit, others);
         result.querySelector("button.assigned").focus();
       });
     }
@@ -171,21 +211,22 @@
       const box = add(result, "details");
       const children = [];
       below.up.forEach((parent, i) => { if (parent === unit) children.push(i); });
-      add(box, "summary", `${words(below.name)}: ${number(children.length)} inside`);
+      add(box, "summary", `${below.words}: ${number(children.length)} inside`);
       for (const child of children) linkTo(box, depth + 1, child);
     }
   }
 
-  // How well a unit fits what was typed: 0 its code or GEOID; 1 its name; 2 the beginning of its name, 3 a part of it; 4 a
-  // part of its code; 9 not at all.
+  // How well a unit fits what was typed: 0 its code or GEOID; 1 its name; 2 its name without its last word, such as "city";
+  // 3 the beginning of its name, 4 a part of it; 5 a part of its code; 9 not at all.
   function fit(level, unit, wanted) {
     const code = level.code[unit];
     if (code === wanted || (level.geoid && geoid(level, code) === wanted)) return 0;
     const name = level.title[unit] && plain(level.title[unit]), part = plain(wanted);
     if (name === part) return 1;
-    if (name?.startsWith(part)) return 2;
-    if (name?.includes(part)) return 3;
-    return code.includes(wanted) ? 4 : 9;
+    if (name?.replace(/ [^ ]*$/, "") === part) return 2;
+    if (name?.startsWith(part)) return 3;
+    if (name?.includes(part)) return 4;
+    return code.includes(wanted) ? 5 : 9;
   }
 
   async function search() {
@@ -200,13 +241,16 @@
         if (rank < 9) hits.push({ rank, depth, unit });
       }
     }
-    hits.sort((a, b) => a.rank - b.rank || a.depth - b.depth || a.unit - b.unit);
-    const exact = hits.filter((h) => h.rank === 0);
-    if (exact.length === 1 || hits.length === 1) return show(hits[0].depth, hits[0].unit);
+    const order = (hit) => kindOrder(data.levels[hit.depth]);
+    hits.sort((a, b) => a.rank - b.rank || order(a) - order(b) || a.depth - b.depth || a.unit - b.unit);
+    const best = hits.filter((h) => h.rank === hits[0].rank), alike = best.filter((h) => h.depth === best[0].depth);
+    const others = hits.slice(1).filter((h) => h.rank <= 2);
+    if (hits.length === 1 || best[0]?.rank === 0 && best.length === 1) return show(hits[0].depth, hits[0].unit);
+    if (best.length && 0 < best[0].rank && best[0].rank <= 2 && alike.length === 1) return show(best[0].depth, best[0].unit, others);
     result.replaceChildren();
     found.replaceChildren();
     if (!hits.length) {
-      const where = one ? words(data.levels[depths[0]].name) : "unit";
+      const where = one ? data.levels[depths[0]].words : "unit";
       add(found, "p", `No ${where} has “${wanted}” in its name, its code or its GEOID.`);
       return;
     }
@@ -214,7 +258,7 @@
     for (const { depth, unit } of hits.slice(0, 25)) linkTo(found, depth, unit, full(data.levels[depth], unit));
   }
 
-  data.levels.forEach((level, i) => add(levelBox, "option", words(level.name), { value: i }));
+  data.levels.forEach((level, i) => add(levelBox, "option", level.words, { value: i }));
   form.addEventListener("submit", (event) => { event.preventDefault(); search(); });
   levelBox.addEventListener("change", () => { codeBox.value = ""; if (levelBox.value !== "") search(); });
   form.hidden = false;

@@ -208,8 +208,9 @@ def _sides(total: Answers, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
 
 #: Places that the page draws, the largest first.
 DRAWN = 10
-#: Before an interval that the published count lies outside of; ``lookup.js`` has the same.
-OUTSIDE = "\u2691 outside "
+#: Before an interval that the published count lies outside of, and after it on the page for the
+#: public; ``lookup.js`` has the same.
+OUTSIDE, BESIDE = "\u2691 outside ", "\u00a0*"
 
 
 def release_html(
@@ -283,12 +284,18 @@ def _bars(shown: LookUp, level: str) -> dict[str, Any]:
         (
             str(shown.spine.names[shown.spine.index(level)][u]) or shown.spine.title(level, u),
             counts[u],
-            "exact" if total.exact else _interval(total, u, 0),
+            "exact" if total.exact else _starred(_interval(total, u, 0)),
             round(100 * max(int(counts[u]), 0) / most, 1),
         )
         for u in first
     ]
     return {"level": level, "rows": rows, "more": len(counts) - len(rows)}
+
+
+def _starred(interval: str) -> str:
+    """An interval with the mark of the page for the public."""
+    inside = interval.removeprefix(OUTSIDE)
+    return inside if inside == interval else inside + BESIDE
 
 
 def _sure(a: Answers) -> dict[str, Any]:

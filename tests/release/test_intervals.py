@@ -27,7 +27,7 @@ from das.model.mechanisms import COVERAGE
 from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release import area_counts
+from das.release import area_counts, page
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
@@ -340,6 +340,24 @@ def test_one_count_has_one_interval(
         errors = one.pivot(index="area", columns="field", values="standard_error")
         ours = table[[f"{field} SE" for field in errors.columns]].loc[errors.index]
         assert np.array_equal(ours.to_numpy(float), errors.to_numpy(float), equal_nan=True)
+
+
+def test_the_page_has_the_intervals_of_das_area(run: Path) -> None:
+    release = open_release(run / "release")
+    source = OwnReplicates.from_release(release)
+    published = {u.name: release.published(u).upward(release.spine) for u in source.universes}
+    shown = page.shown(release, published)
+    asked = area_counts.statistics(source, ["total", "votingage", "housing:total"])
+    for kind in shown.areas:
+        by_query = {(a.universe, a.query): a for a in shown.at(kind.kind)}
+        for c in area_counts.counts(source, kind, asked).columns:
+            query, _, answer = c.statistic.field.rstrip("]").partition("[")
+            ends = by_query[c.statistic.universe.name, query].ends
+            assert ends is not None
+            assert np.array_equal(ends[0][:, int(answer or 0)], c.low)
+            assert np.array_equal(ends[1][:, int(answer or 0)], c.high)
+            assert c.known.all()
+    assert "Place" in [kind.kind for kind in shown.areas]
 
 
 def test_units_in_the_order_of_the_tree_are_told_as_in_their_own(

@@ -161,6 +161,35 @@ def test_areas_across_the_levels_say_what_was_assigned_and_what_is_exact() -> No
     assert [said[q][1] for q in ("total", "age", "detailed")] == [True, True, False]
 
 
+def test_areas_of_all_kinds_have_their_intervals_from_one_pass() -> None:
+    """Here an end is the number of the area, and the first cell of the sum."""
+    asked = []
+
+    def area_ends(areas: Areas, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        asked.append((len(areas), masks))
+        low = np.arange(len(areas))[:, None] + 0 * masks[:, 0]
+        return low, np.broadcast_to(masks.argmax(axis=1), low.shape)
+
+    kinds = [
+        Areas("Parish", np.array(["p", "q"]), np.array([0, 0, 1]), np.array([0, 2, 1])),
+        Areas("Diocese", np.array(["p"]), np.zeros(2, int), np.array([0, 1])),
+    ]
+    shown = gather(SPINE, [replace(world(), area_ends=area_ends)], areas=kinds)
+    assert len(asked) == 1
+    for kind, first in zip(kinds, (0, 2), strict=True):
+        for a in shown.at(kind.kind):
+            if len(a.labels) > lookup.SMALL:
+                assert a.ends is None
+                continue
+            assert a.ends is not None
+            query = TOY.query(a.query)
+            cells = [query.index.tolist().index(i) for i in range(query.answers)]
+            rows = range(first, first + len(kind))
+            assert a.ends[0].tolist() == [[row] * query.answers for row in rows]
+            assert a.ends[1].tolist() == [cells for _ in rows]
+    assert {a.query for a in shown.at("Parish") if a.ends} == {"total", "sex"}
+
+
 def test_each_query_has_its_own_columns_of_the_intervals() -> None:
     total, sex, age, detailed = gather(SPINE, [world()]).at("Ward")
     assert total.middle[:, 0].tolist() == [0, 1, 2]

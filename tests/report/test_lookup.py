@@ -314,6 +314,46 @@ def test_the_look_up_for_the_public_opens_with_an_example_and_its_totals(browsed
     assert rhode["title"] == "Rhode Island (State 44)"
 
 
+def test_the_public_reads_intervals_of_areas_and_why_a_count_is_outside(browsed, tmp_path):
+    tree = rich(spine()).spine
+    town = with_town(tree)
+    low, high = np.array([[43]]), np.array([[50]])
+    total = replace(town.answers[-1], ends=(low, high))
+    ages = Answers(
+        *("persons", "Place", "age", "Age", ("young", "old"), np.array([[2, 40]])),
+        *(None, None, False),
+        ends=(np.array([[0, 0]]), np.array([[4, -1]])),
+    )
+    assert (ages.interval(0, 0), ages.interval(0, 1)) == ((0, 4), None)
+    shown = LookUp(tree, (*rich(tree).answers, total, ages), tree.levels, town.areas)
+    data, left_out = lookup.brief(shown, ("County", 1))
+    part = environment().get_template("lookup.html")
+    html = part.render(lookup=Markup(data), confidential=False, left_out=left_out)
+    head = '<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8">'
+    (tmp_path / "page.html").write_text(f"{head}<body>{html}</body></html>", "utf-8")
+    page = browsed((tmp_path / "page.html").as_uri())
+    city, county = typed(page, "Providence", "44007")
+    assert city["totals"] == ["42"]
+    assert city["says"] == [
+        "* The published count is outside: published counts add up over all places and none is"
+        " negative, which moves some. And one interval in twenty misses by chance.",
+        "To quote: “Providence city has 42 persons; before noise was added, the count was between"
+        " 43 and 50 (95% confidence).”",
+        "Others with this name: Providence County (County 44007) ",
+    ]
+    assert city["tables"] == [[["young", "2", "0 to 4"], ["old", "40", "–"]]]
+    assert [s for s in county["says"] if "To quote" not in s] == ["Part of Rhode Island (State 44)"]
+
+
+def test_kinds_are_said_in_words(opened):
+    tree = spine()
+    senate = replace(with_town(tree).areas[0], kind="SLDU", codes=np.array(["44009"]), names=None)
+    counts = replace(with_town(tree).answers[-1], level="SLDU")
+    page = opened(LookUp(tree, (*shown(tree).answers, counts), tree.levels, (senate,)))
+    (got,) = typed(page, "44009")
+    assert got["title"] == "State Senate district 44009"
+
+
 def test_the_look_up_for_the_public_takes_no_more_room_than_it_has() -> None:
     """Totals of every level come first; then what there is room for, the lowest level last."""
     shown, least = rich(spine(), 60), ("US", 0)
@@ -379,10 +419,14 @@ def test_a_tree_without_names_is_searched_by_code(opened):
 
 
 def test_places_across_the_levels_are_found_too(opened):
-    both, one, county = typed(opened(with_town(spine())), "Providence", "Place=city", "44007")
-    assert both["choices"] == [
-        "Providence County (County 44007)",
+    both, part, one, county = typed(
+        opened(with_town(spine())), "Providence", "prov", "Place=city", "44007"
+    )
+    assert both["title"] == "Providence city (Place 4459000)"  # the city first, then the others
+    assert both["says"][-1] == "Others with this name: Providence County (County 44007) "
+    assert part["choices"] == [
         "Providence city (Place 4459000)",
+        "Providence County (County 44007)",
     ]
     assert (one["title"], one["tables"][0][0][1]) == ("Providence city (Place 4459000)", "42")
     assert "sums of published counts" in one["says"][0]
@@ -395,7 +439,7 @@ def test_a_keyboard_is_enough(opened):
     page.keyboard.type("prov")
     page.keyboard.press("Enter")
     page.wait_for_selector("#lookup-found button")
-    for _ in range(4):  # the level, the button of the form, the first place, the second
+    for _ in range(3):  # the level, the button of the form, the first place
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("#lookup-result h3:has-text('Providence city')")

@@ -20,13 +20,11 @@ a lowest unit without siblings need not be measured."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.engine import in_order
 from das.estimate.areas.directions import Array, Directions, Ints
 from das.estimate.information import inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
@@ -37,9 +35,6 @@ from das.model.query import Query
 from das.model.spine import Spine
 
 Mask = NDArray[np.bool_]
-#: Batches of lowest units that are worked on at once: most of their time is reading and products of
-#: matrices, which other threads need not wait for.
-THREADS = 2
 #: The variance along what a lowest unit's own measurements do not see. Columns that need it are not
 #: estimated.
 _VAGUE = 1e9
@@ -122,18 +117,15 @@ class AreaAlgebra:
         answers = sum(q.answers for q in self.queries[self.spine.levels[-1]].values())
         found: list[Lowest] = []
         kinds = 0
-        with ThreadPoolExecutor(THREADS) as pool:
-            slices = self.spine.batches(self.spine.levels[-1], answers)
-            for start, (some, each) in in_order(
-                pool, self._some_of_lowest, slices, ahead=THREADS + 1
-            ):
-                alone = np.zeros(len(each), dtype=bool)
-                alone[some.chains.unit - start] = True
-                rows = np.flatnonzero(~alone)
-                _add(covariance, parent[start + rows], some.kind[rows], some.covariance)
-                np.add.at(mean, parent[start + rows], each[rows])
-                found.append(replace(some, kind=some.kind + kinds))
-                kinds += len(some.covariance)
+        slices = self.spine.batches(self.spine.levels[-1], answers)
+        for start, (some, each) in map(self._some_of_lowest, slices):
+            alone = np.zeros(len(each), dtype=bool)
+            alone[some.chains.unit - start] = True
+            rows = np.flatnonzero(~alone)
+            _add(covariance, parent[start + rows], some.kind[rows], some.covariance)
+            np.add.at(mean, parent[start + rows], each[rows])
+            found.append(replace(some, kind=some.kind + kinds))
+            kinds += len(some.covariance)
         of_kinds, kind, told = (
             np.concatenate([getattr(f, a) for f in found]) for a in ("covariance", "kind", "told")
         )
