@@ -50,7 +50,7 @@ def take(release: Path, place: str, out: Path, *, width: int, height: int) -> No
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m docs.picture", description=__doc__)
     parser.add_argument("release", type=Path, help="the folder with report.html")
-    parser.add_argument("--place", default="Providence County")
+    parser.add_argument("--place", default="Providence city")
     parser.add_argument("--out", type=Path, default=PICTURE)
     parser.add_argument(
         "--size", type=int, nargs=2, default=(960, 720), metavar=("WIDTH", "HEIGHT")
