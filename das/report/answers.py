@@ -418,26 +418,25 @@ def brief(
         else:
             place["queries"] += totals
             room -= size
-    lowest = shown.spine.levels[-1]
-    every = levels | areas
+    _fill(shown, levels | areas, room)
+    told = {"levels": list(levels.values()), "areas": list(areas.values())}
+    return _json(told | {"brief": True, "example": list(example)}), left_out
+
+
+def _fill(shown: LookUp, places: Mapping[str, dict[str, Any]], room: int) -> None:
+    """Add the other queries to ``places``, by level or kind, while there is room."""
     units = {a.level: len(a.published) for a in shown.answers}
-    rest = sorted((x for x in every if x != lowest), key=lambda x: units[x])
-    rounds = [
-        (areas, 1),
-        (rest, SMALL),
-        (rest, LARGEST),
-        ([lowest] if lowest in levels else [], LARGEST),
-    ]
-    for places, most in rounds:
-        for name in places:
+    kinds, lowest = [a.kind for a in shown.areas], shown.spine.levels[-1]
+    above = sorted((name for name in places if name != lowest), key=lambda name: units[name])
+    last = [name for name in places if name == lowest]
+    for names, most in ((kinds, 1), (above, SMALL), (above, LARGEST), (last, LARGEST)):
+        for name in names:
             asked = [
                 a
                 for a in shown.at(name)
                 if len(a.labels) <= most and not (a.assigned and most < LARGEST)
             ]
-            every[name]["queries"], room = _filled(every[name]["queries"], asked, room)
-    told = {"levels": list(levels.values()), "areas": list(areas.values())}
-    return _json(told | {"brief": True, "example": list(example)}), left_out
+            places[name]["queries"], room = _filled(places[name]["queries"], asked, room)
 
 
 def _filled(
