@@ -123,6 +123,7 @@ RUNS_THE_TRUTH = {
     "das.publications.dhc.simulation.packaged",
     "das.tools.areas.page",  # the tree of a public extract
     "das.tools.planning.ground",
+    "das.tools.planning.page",  # who is alone in a run: on a confidential page
 }
 
 
@@ -332,7 +333,7 @@ RESTS_ON = {
     "publications/published": {"publications/counts", "publications/dhc"},
     "publications/sdhc": {"publications/dhc"},
     "tools/link": {"tools/protection"},
-    "tools/planning": {"tools/areas"},
+    "tools/planning": {"tools/areas", "tools/risk"},
     "tools/protection": {"tools/maps"},
     "tools/risk": {"tools/link", "tools/protection"},
 }

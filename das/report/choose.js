@@ -512,10 +512,15 @@ function showRisk(found) {
   const finest = D.queries.reduce((best, q, i) => (q.answers >= D.queries[best].answers && plan.each[LEVELS - 1][i] ? i : best), 0);
   const one = EACH * plan.each[LEVELS - 1][finest], each = D.levels.map((_, l) => EACH * plan.each[l][finest]).filter((p) => p);
   const alone = one ? believed([one], prior) : prior, ladder = believed(each, prior);
+  const chanceOf = one ? decided(one, 0.5) : 0.5;
   const rows = [
     ["all", average, `An intruder who knows everything but the ${attribute} of one person, sees every noisy answer and takes the truth for ${chance(prior)} % likely, believes it at ${chance(average)} % afterwards on average. Except in one case of ${(1 / D.delta[1]).toLocaleString("en-US")}, he believes it at ${chance(worst)} % or less.`],
     ["alone", alone, `Of a person who is alone in a ${inside(LEVELS - 1)} with what “${D.queries[finest].title.toLowerCase()}” tells, one noisy answer moves him from ${chance(prior)} % to ${chance(alone)} % on average; if that person is alone in all places above, too, ${each.length} answers move him to ${chance(ladder)} %.`],
-    ["decided", one ? decided(one, 0.5) : 0.5, `Of 100 persons who may be there or not, the noisy count of the ${inside(LEVELS - 1)} lets him find ${say(100 * (one ? decided(one, 0.5) : 0.5))}. Without any release he finds 50.`]];
+    ["decided", chanceOf, `Of 100 persons who may be there or not, the noisy count of the ${inside(LEVELS - 1)} lets him find ${say(100 * chanceOf)}. Without any release he finds 50.`]];
+  const lone = D.alone?.[D.queries[finest].name];
+  if (lone !== undefined) {
+    rows.push(["persons", lone * chanceOf, `In the run ${lone.toLocaleString("en-US")} persons are alone in their ${inside(LEVELS - 1)} with that. He would find ${Math.round(lone * chanceOf).toLocaleString("en-US")} of them; without any release ${Math.round(lone / 2).toLocaleString("en-US")}.`]);
+  }
   $("risk").replaceChildren(...rows.map(([id, value, text]) => element("li", { "data-risk": id, "data-value": value }, text)));
   $("risk").dataset.ladder = ladder;
 }

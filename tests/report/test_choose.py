@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from benchmarks.choose import READ, UNITS, Differences, opened, settings
 from tests.commands import Commands, Das
+from tests.worlds import Worlds
 
 NATION = ",".join(map(str, UNITS))
 COUNTIES = (1, 49, 3108, 140_000)
@@ -176,6 +178,24 @@ def test_a_tree_is_counted_in_the_input_without_its_records(made: Callable[..., 
     assert units[0] == 1
     assert units == sorted(units)
     assert units[-1] > 100
+
+
+def test_a_run_makes_the_page_confidential_and_its_release_does_not(
+    made: Callable[..., Path], page: Any, worlds: Worlds
+) -> None:
+    run = worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand")
+    file = made("pl94-2010", *TABULATION, "--data", run, units=())
+    known = data(file)
+    counts = parquet.read_table(run / "confidential" / "truth" / "persons.parquet")["count"]
+    assert known["alone"]["detailed"] == int((counts.to_numpy() == 1).sum()) > 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "CONFIDENTIAL" in file.read_text("utf-8")
+    page.goto(file.as_uri())
+    found = settled(page)["risk"]
+    assert found["persons"] == pytest.approx(known["alone"]["detailed"] * found["decided"])
+    public = made("pl94-2010", *TABULATION, "--data", run / "release", units=())
+    assert "CONFIDENTIAL" not in public.read_text("utf-8")
+    assert data(public) == {k: v for k, v in known.items() if k != "alone"}
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,12 @@ class TreeKnowledge:
 @dataclass(frozen=True)
 class TreeSizes:
     """How many units each level has, root first; ``median``: the median number of records in one,
-    where they were published. ``says`` what this is known from."""
+    where they were published. ``says`` what this is known from; ``run``: a run or a release."""
 
     units: tuple[int, ...]
     says: str
     median: tuple[float, ...] | None = None
+    run: bool = False
 
 
 def tree_sizes(
@@ -93,6 +94,8 @@ def _sizes_of_release(spec: RunSpec, path: Path) -> TreeSizes:
             where="--data",
             remedy=f"its levels are {', '.join(release.spine.levels)}",
         )
+    if spec.persons.schema != release.run.persons.schema:
+        raise UserError("the release has another schema than the configuration", where="--data")
     published = release.published(release.run.persons)
     spine, lowest = release.spine, release.spine.levels[-1]
     people = np.bincount(published.unit, published.count, spine.units(lowest))
@@ -101,6 +104,7 @@ def _sizes_of_release(spec: RunSpec, path: Path) -> TreeSizes:
         tuple(spine.units(lv) for lv in spine.levels),
         f"the release {release.after.name!r}: its units, and how many persons it published of each",
         tuple(float(np.median(e[e > 0])) for e in each),
+        run=True,
     )
 
 

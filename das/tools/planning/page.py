@@ -4,7 +4,7 @@ The page computes by itself, for any shares: the variances of :mod:`das.design.h
 functions of the plan, and upper ends of epsilon, by the bound of :mod:`das.accounting.worst` for
 every pair of paths (``das/report/choose.js``). So it is given values alone: the algebra of the
 queries, the classes and paths of the units, what each change of a record touches, and plans to
-begin with. All of them are public."""
+begin with. All of them are public, but of a finished run, of which it counts who is alone."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from das.engine.display import Live
 from das.errors import DasError, UserError
 from das.files import packaged
 from das.files.atomic import write_text
+from das.files.run.run_directory import RunDirectory
 from das.model import tabulation
 from das.model.budget import ALL, Neighbours, PlannedMeasurement, UnitPath
 from das.model.names import level_inside
@@ -41,6 +42,7 @@ from das.tools.planning import optimizing
 from das.tools.planning.ground import TreeKnowledge, TreeSizes, of_units, tree_sizes
 from das.tools.planning.optimize import unit_numbers
 from das.tools.planning.target_file import read_targets, target_set_of
+from das.tools.risk.truth.exposure import alone
 
 #: Packaged configurations that a page offers where their schema and levels are the same.
 PRESETS = {"Production 2020": "pl94-2010", "Fair": "pl94-2010-fair", "Best": "pl94-2010-best"}
@@ -66,13 +68,18 @@ def write_page(
     known = None if units is None else unit_numbers(units)
     with Live(quiet=False) as shown:
         found = tree_sizes(spec, known, paths, shown)
-    write_text(file, page(spec, config, found, targets))
-    click.echo(f"written: {file}")
+    run = paths[0] if found.run and RunDirectory(paths[0]).confidential.is_dir() else None
+    write_text(file, page(spec, config, found, targets, run), None if run is None else 0o600)
+    click.echo(f"written: {file}" + (" (confidential: it counts real persons)" if run else ""))
 
 
-def page(spec: RunSpec, config: str, known: TreeSizes, targets: Path | None) -> str:
-    """The page, as HTML."""
+def page(
+    spec: RunSpec, config: str, known: TreeSizes, targets: Path | None, run: Path | None = None
+) -> str:
+    """The page, as HTML. With a finished ``run`` it counts who is alone in it: confidential."""
     said = data(spec, config, known, targets)
+    if run is not None:
+        said["alone"] = alone(run, [q["name"] for q in said["queries"]])
     text = json.dumps(said, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     return render(
         "choose.html",
@@ -82,7 +89,7 @@ def page(spec: RunSpec, config: str, known: TreeSizes, targets: Path | None) -> 
         tree=known.says,
         median=known.median,
         records=said["records"],
-        exposed=None,
+        confidential=run is not None,
         data=Markup(text),
     )
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +40,7 @@ from das.model.query import Query
 from das.model.schema import Schema
 from das.risk import joint, one_level
 from das.risk.recursion import Floats, evidence, log_odds
+from das.truth.assessment import truth_of
 
 REASON = (
     "the unique persons of a run are the targets whose risk is measured, for confidential/ only"
@@ -179,6 +181,14 @@ def uniques(histogram: Histogram, query: Query) -> tuple[Ints, Ints]:
     )
     one = answers.count == 1
     return answers.unit[one], answers.cell[one]
+
+
+def alone(run: Path, queries: Sequence[str]) -> dict[str, int]:
+    """How many persons of a finished run are unique at its lowest level, by query. Confidential."""
+    opened, known = truth_of(run)
+    persons = opened.run.persons
+    lowest = known[persons.name][opened.spine.levels[-1]].open(REASON)
+    return {q: len(uniques(lowest, persons.schema.query(q))[0]) for q in queries}
 
 
 def _measured(plan: Plan, tree: MeasuredSpine, level: str) -> NDArray[np.bool_]:
