@@ -514,7 +514,7 @@ function showRisk(found) {
   const alone = one ? believed([one], prior) : prior, ladder = believed(each, prior);
   const chanceOf = one ? decided(one, 0.5) : 0.5;
   const rows = [
-    ["all", average, `An intruder who knows everything but the ${attribute} of one person, sees every noisy answer and takes the truth for ${chance(prior)} % likely, believes it at ${chance(average)} % afterwards on average. Except in one case of ${(1 / D.delta[1]).toLocaleString("en-US")}, he believes it at ${chance(worst)} % or less.`],
+    ["all", average, `An intruder who knows everything but the ${attribute} of one person, sees every noisy answer and takes the truth for ${chance(prior)} % likely, believes it at ${chance(average)} % afterwards on average. Except in one case of ${(1 / D.delta[1]).toLocaleString("en-US")}, he believes it at ${Math.min(100, Math.ceil(worst * 1e6) / 1e4)} % or less.`],
     ["alone", alone, `Of a person who is alone in a ${inside(LEVELS - 1)} with what “${D.queries[finest].title.toLowerCase()}” tells, one noisy answer moves him from ${chance(prior)} % to ${chance(alone)} % on average; if that person is alone in all places above, too, ${each.length} answers move him to ${chance(ladder)} %.`],
     ["decided", chanceOf, `Of 100 persons who may be there or not, the noisy count of the ${inside(LEVELS - 1)} lets him find ${say(100 * chanceOf)}. Without any release he finds 50.`]];
   const lone = D.alone?.[D.queries[finest].name];
