@@ -4,7 +4,7 @@ The page computes by itself, for any shares: the variances of :mod:`das.design.h
 functions of the plan, and upper ends of epsilon, by the bound of :mod:`das.accounting.worst` for
 every pair of paths (``das/report/choose.js``). So it is given values alone: the algebra of the
 queries, the classes and paths of the units, what each change of a record touches, and plans to
-begin with. All of them are public, but of a finished run, of which it counts who is alone."""
+begin with. All of them are public, except that it counts who is alone in a finished run."""
 
 from __future__ import annotations
 
