@@ -184,6 +184,14 @@ class PlanRequest:
     changes: tuple[str, ...] = ()
     out: Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.out is not None and (self.chosen is None or not (self.margins or self.added)):
+            raise UserError(
+                "this is for one plan of several",
+                where="--out",
+                remedy="name it with --toml, next to --margin or --add",
+            )
+
 
 def show_options(
     publication: PublicHalf,
@@ -521,15 +529,9 @@ def plan(
     of = publication(given.publication())
     require(of, "plan", config)
     request = PlanRequest(margins, added, coverage, chosen, changes, out)
-    if out is not None and (chosen is None or not (margins or added)):
-        raise UserError(
-            "this is for one plan of several",
-            where="--out",
-            remedy="name it with --toml, next to --margin or --add",
-        )
+    needs = {"--like": like, "--keep": keep, "--rho": rho, "--least": least, "--spare": spare}
     if page_file is not None:
-        others = {"--like": like, "--keep": keep, "--rho": rho, "--least": least, "--spare": spare}
-        _alone("--page", {**others, **_asked(request, listed), "--json": as_json})
+        _alone("--page", {**needs, **_asked(request, listed), "--json": as_json})
         require(of, "plan --page", "--page")
         _write_page(given, config.name, universe, page_file, units, paths, targets)
         return
@@ -545,9 +547,7 @@ def plan(
             show_margins(of, given, universe, coverage or COVERAGES, config, as_json)
         return
     spec = of_kind(RunSpec, given, str(config))
-    needs: dict[str, object] = {"--units": units, "--like": like, "--keep": keep, "--rho": rho}
-    needs |= {"--least": least, "--spare": spare}
-    if only := [option for option, value in needs.items() if value]:
+    if only := [option for option, value in {"--units": units, **needs}.items() if value]:
         raise UserError("goes with --optimize", where=only[0], remedy="name a file of targets")
     if listed is not None:
         _alone("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
