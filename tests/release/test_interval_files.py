@@ -149,7 +149,8 @@ def test_the_page_of_a_plan_leads_with_what_is_published(run: Path) -> None:
     estimate = f"estimate {round(column.estimate[0]):,}: {column.low[0]:,} to {column.high[0]:,}"
     assert f"d0 {value:,} {interval} {estimate}" in page
     ideal = column.value.mean()
-    ends = f"{told['lower'] - ideal:+,.0f} to {told['upper'] - ideal:+,.0f}"
+    off = [f"{100 * (told[end] / ideal - 1):+.2f}" for end in ("lower", "upper")]
+    ends = f"{interval} {' to '.join(off)}"
     assert ends in page
     assert page.index(ends) < page.index(estimate)
 
