@@ -31,7 +31,6 @@ ROOT = printed.ROOT
 #: What stands for something of the reader's.
 GIVEN = {
     "CONFIG": "pl94-2010",
-    "RUN_DIR": "runs/first",
     "RUN": "runs/first",
     "RELEASE": "runs/first/release",
     "TARGETS": "policy",

@@ -280,8 +280,7 @@ class _PathFirst(click.Group):
 
 
 @click.group(
-    cls=_PathFirst,
-    subcommand_metavar="[CONFIG|RUN_DIR|LIST ... | verify RUN_DIR | sign RUN_DIR | schema]",
+    cls=_PathFirst, subcommand_metavar="[CONFIG|RUN|LIST ... | verify RUN | sign RUN | schema]"
 )
 def account() -> None:
     """The privacy loss of a configuration or a run: rho, epsilon exactly and by conversion, what
@@ -290,7 +289,7 @@ def account() -> None:
 
 
 @account.command()
-@click.argument("sources", metavar="CONFIG|RUN_DIR|LIST...", nargs=-1, required=True, type=PATH)
+@click.argument("sources", metavar="CONFIG|RUN|LIST...", nargs=-1, required=True, type=PATH)
 @set_option
 @click.option("--delta", metavar="D", help="State epsilon at this delta, such as 1e-12.")
 @click.option(
@@ -360,7 +359,7 @@ def _of_one(source: Path, changes: tuple[str, ...], at: Fraction | None) -> Comm
 
 
 @account.command()
-@click.argument("run_dir", type=PATH)
+@click.argument("run_dir", metavar="RUN", type=PATH)
 @click.option(
     "--recompute",
     is_flag=True,
@@ -432,7 +431,7 @@ def _print_verified(said: Statement, checks: str) -> None:
 
 
 @account.command()
-@click.argument("run_dir", type=PATH)
+@click.argument("run_dir", metavar="RUN", type=PATH)
 @key_option
 @guarded
 def sign(run_dir: Path, key: Path) -> None:

@@ -11,7 +11,7 @@ import click
 
 from das.cli.kit.console import CommandAnswer, answering
 from das.cli.kit.options import PATH, run_options, say_notes, warn
-from das.cli.running import print_cost, summary
+from das.cli.running import summary
 from das.engine.display import Live
 from das.engine.tasks import Progress
 from das.files.readers import published_pl94
@@ -106,7 +106,6 @@ def estimate(
 def _print(outcome: Outcome) -> None:
     warn(outcome.private is not False)  # what is unknown is among the notes
     click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
-    print_cost(outcome, private=outcome.private is not False)
 
 
 def _outside(

@@ -21,7 +21,7 @@ from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS,
 
 
 @click.command()
-@click.argument("release", type=PATH, required=False)
+@click.argument("release", metavar="[RUN]", type=PATH, required=False)
 @click.option(
     "--replicates-from",
     "published",

@@ -90,7 +90,7 @@ def show(
 
 
 @nmf.command()
-@click.argument("release", type=PATH)
+@click.argument("release", metavar="RUN", type=PATH)
 @answering
 def verify(release: Path) -> CommandAnswer:
     """Compare the measurement files of a release with its ledger, line by line. Measurements by

@@ -37,14 +37,16 @@ from das.cli.kit.options import (
 )
 from das.engine.choice import EngineChoice
 from das.engine.display import Live
+from das.engine.tasks import duration
 from das.files.release import statement
-from das.files.run.run_directory import read_json
+from das.files.run.run_directory import RunDirectory, read_json
 from das.model.mechanisms import MECHANISMS
 from das.model.not_private import CELL, COLUMN, WITHOUT, marked
 from das.register.entering import RegisterOptions
 from das.release import estimating
 from das.release.outcome import Outcome
 from das.release.publications import PublicHalf, publication
+from das.release.replicate_source import ENOUGH
 from das.report.privacy import bound, cause
 from das.runs import pipeline
 from das.spec import Specification
@@ -205,19 +207,10 @@ def _print_outcome(
     ]
     for name, says in lines:
         click.echo(f"{name:9} {says}")
-    print_cost(outcome, private=spec.run.private)
     if show_errors:
         from das.cli.kit.terminal_tables import print_errors  # slow to load
 
         print_errors(outcome)
-
-
-def print_cost(outcome: Outcome, *, private: bool) -> None:
-    """What changes of several records cost, one to a line."""
-    if outcome.cost:
-        click.echo(f"what a change costs{'' if private else f' ({WITHOUT})'}:")
-    for sentence in outcome.cost:
-        click.echo(f"  {sentence}")
 
 
 def _first(spec: Specification, outcome: Outcome, half: PublicHalf) -> Iterator[tuple[str, str]]:
@@ -246,12 +239,24 @@ def _first(spec: Specification, outcome: Outcome, half: PublicHalf) -> Iterator[
         yield (
             "privacy",
             f"epsilon {bound(loss.epsilon)} at delta = {loss.delta}{void}, for {loss.change}"
-            "   (privacy.html explains it)",
+            f"   (privacy.html explains it{', and what a household costs' if outcome.cost else ''})",
         )
     if "intervals" in half.cannot:
         yield "next", f"das account verify {directory.release}   (checks it from its own files)"
     else:
-        yield "next", f"das intervals {directory.release}   (intervals of published counts)"
+        last = lasts(directory)
+        yield "next", f"das intervals {directory.release}   (intervals of published counts{last})"
+
+
+def lasts(directory: RunDirectory) -> str:
+    """About how long `das intervals` takes, where the run says how long its estimation took: each
+    replicate is measured and estimated like it."""
+    if not directory.manifest.is_file():
+        return ""
+    stages = read_json(directory.manifest).get("stages", ())
+    seconds = sum(s["seconds"] for s in stages if s["name"].startswith(("estimate", "measure")))
+    about = duration(ENOUGH * seconds)
+    return f"; {ENOUGH} replicates take about {about}, --replicates 2 is a try" if seconds else ""
 
 
 def _typical(said: Statement) -> Line | None:

@@ -48,7 +48,7 @@ def read_rows(path: Path, kind: type[Row], what: str) -> list[Row]:
     Raises:
         InputError: no such file, another header, or a line that is not a row, with its number."""
     parse = [_parser(hint) for hint in get_type_hints(kind).values()]
-    remedy = "run the evaluation again: `das evaluate RUN_DIR`"
+    remedy = "run the evaluation again: `das evaluate RUN`"
     try:
         with path.open(newline="", encoding="utf-8") as file:
             lines = csv.reader(file)

@@ -279,7 +279,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 @register.command()
 @FILE
-@click.argument("source", metavar="RELEASE|STATEMENT|CONFIG", type=PATH)
+@click.argument("source", metavar="RUN|STATEMENT|CONFIG", type=PATH)
 @population_options
 @click.option(
     "--date",
@@ -384,7 +384,7 @@ def sign(file: Path, key: Path) -> None:
 
 
 @register.command()
-@click.argument("run_dir", type=PATH)
+@click.argument("run_dir", metavar="RUN", type=PATH)
 @guarded
 def void(run_dir: Path) -> None:
     """Give up a run that has entered a register and has written nothing: its key is deleted, and its

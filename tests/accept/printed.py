@@ -15,7 +15,7 @@ PAGES = [ROOT / "README.md", *pages.pages()]
 MADE = "<!-- Below this line the page is made"
 #: Words in capitals that stand for something of the reader's.
 PLACEHOLDERS = (
-    *("CONFIG", "RUN_OR_RELEASE", "RUN_DIR", "RUN", "RELEASE", "TARGETS", "PATH", "KEY=VALUE"),
+    *("CONFIG", "RUN_OR_RELEASE", "RUN", "RELEASE", "TARGETS", "PATH", "KEY=VALUE"),
     *("N,N,...", "N", "FILE.svg", "FILE.html", "FILE", "METHOD", "M", "A", "B", "PARAMETERS"),
     *("DATA", "PPMF_DIR", "FOLDER", "DIR", "OUT", "LINKED", "STUDY.toml", "KEY", "L", "T"),
     *("s3://BUCKET/PREFIX", "s3://ANOTHER/PREFIX", "tls://HOST:8786", "RECORDS"),

@@ -29,7 +29,7 @@ STATE = (
         files={"downloads/ri2010.pl.zip": RI},
         called="runs/first",
     ),
-    Step("verify", "privacy-statement.md", "das account verify RUN_DIR", {"RUN_DIR": "@state"}),
+    Step("verify", "privacy-statement.md", "das account verify RUN", {"RUN": "@state"}),
     Step(
         "full",
         "configurations.md",

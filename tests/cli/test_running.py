@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,6 @@ from das.engine import Progress, Silent
 from das.engine.choice import EngineChoice, cores
 from das.errors import UserError
 from das.files.run.run_directory import RunDirectory
-from das.model.not_private import WITHOUT
 from das.publications.dhc.simulation.packaged import SimulatedInput
 from das.release.outcome import Outcome
 from das.runs import pipeline
@@ -25,20 +25,27 @@ from tests.worlds import Worlds
 SENTENCE = "One person added or removed costs rho = 1 (epsilon 9.61)."
 
 
-@pytest.mark.parametrize("private", [True, False])
-def test_a_cost_is_labeled_where_the_run_was_seeded(
-    private: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_costs_of_changes_are_for_the_statement_and_for_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The terminal has one line on privacy; privacy.html and --json have the sentences."""
     outcome = Outcome(RunDirectory(tmp_path), 1.0, cost=(SENTENCE,))
     spec = SimpleNamespace(
-        run=SimpleNamespace(private=private), publication=lambda: "dhc", universes=()
+        run=SimpleNamespace(private=True), publication=lambda: "dhc", universes=()
     )
-    running.show(spec, outcome, Stores(), show_errors=False, as_json=False)  # type: ignore[arg-type]
-    before, _, after = capsys.readouterr().out.partition("what a change costs")
-    assert SENTENCE in after
-    assert SENTENCE not in before
-    assert (WITHOUT in after.partition(SENTENCE)[0]) is not private
-    assert ("NOT PRIVATE" in before) is not private
+    for as_json in (False, True):
+        running.show(spec, outcome, Stores(), show_errors=False, as_json=as_json)  # type: ignore[arg-type]
+        assert (SENTENCE in capsys.readouterr().out) == as_json
+
+
+def test_the_next_step_says_how_long_it_takes(tmp_path: Path) -> None:
+    """As long as 50 times what the run measured and estimated; without a manifest nothing."""
+    run = RunDirectory(tmp_path)
+    assert running.lasts(run) == ""
+    stages = [("read", 9), ("measure", 2), ("estimate and round", 10), ("report", 50)]
+    said = {"stages": [{"name": name, "seconds": s} for name, s in stages]}
+    run.manifest.write_text(json.dumps(said), encoding="utf-8")
+    assert "; 50 replicates take about 10 min" in running.lasts(run)
 
 
 @pytest.mark.parametrize(("more", "workers"), [((), None), (("--workers", "1"), 1)])

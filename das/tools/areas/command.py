@@ -47,7 +47,7 @@ from das.tools.areas.page import AreaPlan, AreasOnSpine, planned
 
 
 @click.command()
-@click.argument("release", type=PATH)
+@click.argument("release", metavar="RUN", type=PATH)
 @click.option(
     "--blocks",
     "listed",

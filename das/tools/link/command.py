@@ -16,7 +16,7 @@ from das.tools.link.release import AFTER, BEFORE, LinkOptions, link_release
 
 
 @click.command()
-@click.argument("release", type=PATH)
+@click.argument("release", metavar="RUN", type=PATH)
 @click.option("--out", type=OUT, required=True, help="A new or empty folder.")
 @click.option(
     "--number",

@@ -79,7 +79,7 @@ def _shown(row: AgreementRow) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("run_dir", type=PATH)
+@click.argument("run_dir", metavar="RUN", type=PATH)
 @click.option(
     "--areas",
     type=PATH,
