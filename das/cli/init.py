@@ -55,8 +55,8 @@ from das.spec.guess import RARE, Guess, guess
     "rare",
     is_flag=True,
     help=(
-        f"Also copy levels that fewer than {RARE} rows have. For trials only: a configuration is"
-        " published."
+        f"Also copy levels that fewer than {RARE} rows have. For trials only: such a draft is not"
+        " safe to publish, and a run publishes its configuration."
     ),
 )
 @guarded

@@ -168,7 +168,7 @@ def _resumes(run: RunDirectory) -> str:
 
 def _table(standings: Sequence[Standing]) -> Table:
     table = Table(title="stages", title_justify="left")
-    table.add_column("stage", no_wrap=True)
+    table.add_column("stage", overflow="fold")
     for name in (
         "tasks",
         "done",
@@ -179,7 +179,7 @@ def _table(standings: Sequence[Standing]) -> Table:
         "core time",
         "peak memory",
     ):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", overflow="fold")
     for s in standings:
         rate, left = s.pace.rate, s.pace.left
         table.add_row(

@@ -12,10 +12,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from das.cli import tasks as of_tasks
 from das.cli.kit.interruption import resumable
 from das.cli.kit.options import guarded
 from das.engine.choice import EngineChoice
@@ -276,3 +279,14 @@ def test_the_choice_of_an_engine_is_in_the_command_that_goes_on(tmp_path: Path) 
         (tmp_path / name).touch(0o600)
     chosen = EngineChoice("dask", scheduler="tls://h:1", tls=tmp_path, automatic=True)
     assert of_engine(chosen) == ["--engine", "dask", "--scheduler", "tls://h:1", "--tls", tmp_path]
+
+
+def test_no_text_of_the_status_is_cut(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a narrow terminal: a cell goes on in the next line."""
+    standings = [TaskStore(run).standing(s) for s in TaskStore(run).stages()]
+    file = StringIO()
+    Console(width=50, file=file).print(of_tasks._table(standings))
+    drawn = file.getvalue()
+    assert "…" not in drawn
+    cells = "".join(row.split("│")[1].strip() for row in drawn.splitlines() if "│" in row)
+    assert all(s.stage in cells for s in standings)

@@ -126,3 +126,14 @@ def test_what_the_dhc_rests_on_is_made_once(
     persons = sorted(made.linked.glob("persons*"))
     assert persons
     assert made.release == tmp_path / "dhc-redistricting" / "release"
+
+
+def test_a_file_with_the_name_of_a_command_gets_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: Commands
+) -> None:
+    """`das run status` is the command; only where a file has that name, it says how to name it."""
+    monkeypatch.chdir(tmp_path)
+    assert "./status" not in commands.named("run")("status", "nowhere")[2]
+    (tmp_path / "status").write_text("", encoding="utf-8")
+    code, _, err = commands.named("run")("status", "nowhere")
+    assert (code, "for the file or folder of that name write ./status" in err) == (2, True)

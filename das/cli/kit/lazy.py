@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -166,6 +167,12 @@ class OrSubcommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         if args and args[0] in self.late:
+            if Path(args[0]).exists():
+                click.echo(
+                    f"das: note: `das {info_name} {args[0]}` is a command; for the file or folder"
+                    f" of that name write ./{args[0]}",
+                    err=True,
+                )
             name = f"{info_name} {args[0]}"
             return self.late[args[0]].make_context(name, args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
