@@ -187,8 +187,8 @@ class PublicDhc(PublicHalf):
             " each answer here has of noise"
         ),
         "arrays": (
-            "its schemas of a million cells cannot be drawn whole: docs/explanation/dhc-method.md (In memory) measures"
-            " and estimates one universe on demand from arrays"
+            "its schemas of a million cells cannot be drawn whole: benchmarks/dhc.py, in a clone,"
+            " measures and estimates a universe on demand from arrays"
         ),
     }
     needed: Sequence[str] = _NEEDED
