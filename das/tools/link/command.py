@@ -9,10 +9,17 @@ from typing import Any
 import click
 
 from das.cli.kit.console import CommandAnswer, answering
-from das.cli.kit.options import OUT, PATH, run_options, warn
+from das.cli.kit.options import OUT, PATH, picture_option, run_options, warn, write_picture
 from das.engine.display import Live
 from das.files.run.run_directory import release_of
-from das.tools.link.release import AFTER, BEFORE, LinkOptions, link_release
+from das.tools.link.release import (
+    AFTER,
+    BEFORE,
+    LinkOptions,
+    agreement_picture,
+    link_release,
+    usual,
+)
 
 
 @click.command()
@@ -40,6 +47,7 @@ from das.tools.link.release import AFTER, BEFORE, LinkOptions, link_release
     help="A RUN or release of the S-DHC of the same records: the link is moved towards its totals"
     " of persons in households by tenure, and by race of the householder and age.",
 )
+@picture_option
 @run_options
 @answering
 def link(
@@ -50,6 +58,7 @@ def link(
     no_tables: bool,
     replicates: int,
     targets: Path | None,
+    picture: Path | None,
     workers: int,
     quiet: bool,
 ) -> CommandAnswer:
@@ -62,6 +71,8 @@ def link(
     options = LinkOptions(number, csv, not no_tables, replicates, sdhc)
     with Live(quiet) as progress:
         found = link_release(release_of(release), out, options, workers=workers, progress=progress)
+    if picture is not None:
+        write_picture(picture, agreement_picture(out, found))
     return CommandAnswer(found, lambda: _print(found, out))
 
 
@@ -77,7 +88,7 @@ def _print(facts: Mapping[str, Any], out: Path) -> None:
         f" published, {odd[AFTER]:,} as linked"
     )
     if odd[BEFORE]:
-        click.echo(usual(odd[BEFORE] / facts["blocks"]))
+        click.echo("  " + usual(odd[BEFORE] / facts["blocks"]))
     click.echo(
         f"households that moved to another block: {facts['households_in_other_blocks']:,}"
         f" ({out / 'changes.csv'})"
@@ -85,17 +96,3 @@ def _print(facts: Mapping[str, Any], out: Path) -> None:
     for figure in facts["kinship"]:
         click.echo(f"{figure['says']}: {figure['value']:.3g}")
     click.echo(f"written: {out}")
-
-
-#: Blocks of Clatsop County, Oregon, in the Census Bureau's DHC of 2020, whose persons (P12) and
-#: households (H12) disagree.
-IN_2020 = 0.96
-
-
-def usual(share: float) -> str:
-    """Whether this share of disagreeing blocks is normal."""
-    than = "as usual" if share >= IN_2020 - 0.1 else "fewer than usual"
-    return (
-        f"  {100 * share:.0f} % disagree as published, {than}: persons and households were measured"
-        f" separately. In the Bureau's DHC of 2020 it is {100 * IN_2020:.0f} % (Clatsop County)."
-    )

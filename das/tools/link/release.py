@@ -6,6 +6,8 @@ processes. Like :mod:`das.release.post_processing`, nothing here can see the tru
 
 from __future__ import annotations
 
+import csv
+import textwrap
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from das.engine import Progress, executor, in_order
 from das.errors import ReleaseError, UserError
@@ -36,6 +39,9 @@ from das.publications.dhc.replicates import DhcReplicates
 from das.publications.dhc.spec import LINKED_UNITS, DhcLink
 from das.release.replicate_source import digest_of
 from das.release.replicates import SeededNoise
+from das.report.chart import WIDE, Chart, Picture
+from das.report.facts import NOISY, PUBLISHED, height_of
+from das.report.panel import MarkStyle
 from das.report.template import render
 from das.tools.link import files
 from das.tools.link.averages import (
@@ -275,6 +281,64 @@ def _write_rows(
     rows_csv.write_rows(draft / AVERAGES, AverageRow, averages, private=private)
 
 
+#: Blocks of Clatsop County, Oregon, in the Census Bureau's DHC of 2020, whose persons (P12) and
+#: households (H12) disagree.
+IN_2020 = 0.96
+
+
+def usual(share: float) -> str:
+    """Whether this share of disagreeing blocks is normal."""
+    than = "as usual" if share >= IN_2020 - 0.1 else "fewer than usual"
+    return (
+        f"{100 * share:.0f} % disagree as published, {than}: persons and households were measured"
+        f" separately. In the Bureau's DHC of 2020 it is {100 * IN_2020:.0f} % (Clatsop County)."
+    )
+
+
+def conclusion(facts: Mapping[str, Any]) -> str:
+    """What the link changes."""
+    odd, blocks = facts["blocks_that_disagree"], facts["blocks"]
+    return (
+        f"As published, persons and households disagree in {odd[BEFORE]:,} of {blocks:,} blocks; as"
+        f" linked, in {odd[AFTER]:,}."
+        f" {100 * facts['household_types_as_published']:.1f} % of households have the type that was"
+        " published."
+    )
+
+
+def agreement_chart(
+    before: Sequence[AgreementRow], after: Sequence[AgreementRow], width: float
+) -> Chart:
+    """How many blocks violate each identity, as published and as linked."""
+    words = ["\n".join(textwrap.wrap(r.says, 34)) for r in before]
+    chart = Chart(width, 0.9 + height_of(words, 0.13))
+    at = list(range(len(words)))
+    published, linked = [r.violated for r in before], [r.violated for r in after]
+    chart.bars(
+        [(0, x, y - 0.3, y + 0.3) for x, y in zip(published, at)], MarkStyle(NOISY), "published"
+    )
+    chart.plot(linked, at, MarkStyle(PUBLISHED, mark="s", size=5), "linked", clip=False)
+    chart.x.low, chart.x.whole = 0.0, True
+    chart.rows(words)
+    chart.ends_at("blocks that violate it")
+    chart.finish("", 2)
+    return chart
+
+
+def agreement_picture(out: Path, facts: Mapping[str, Any]) -> Picture:
+    """The same from the files of a link, for a slide."""
+    with (out / AGREEMENT).open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    found: dict[str, list[AgreementRow]] = {}
+    for x in (x for x in lines if x["level"] == lines[0]["level"]):
+        counts = int(x["units"]), int(x["violated"]), None
+        row = AgreementRow(x["identity"], x["says"], x["level"], *counts)
+        found.setdefault(x["files"], []).append(row)
+    note = "Synthetic: no household is a real one. Blocks that violate what must hold, by identity."
+    chart = agreement_chart(found[BEFORE], found[AFTER], WIDE)
+    return Picture(chart, conclusion(facts), note, facts.get("private", True))
+
+
 def _page(
     opened: OpenedDhc,
     linked: LinkedPopulation,
@@ -287,6 +351,11 @@ def _page(
     shown, spec = [a for a in averages if a.level == root], opened.spec.run
     return render(
         "link.html",
+        conclusion=conclusion(figures),
+        usual=usual(figures["blocks_that_disagree"][BEFORE] / max(figures["blocks"], 1)),
+        drawn=Markup(
+            agreement_chart(before, after, 6.8).svg("agreement", "Blocks that violate an identity")
+        ),
         private=spec.private,
         name=spec.name,
         figures=figures,
