@@ -23,7 +23,7 @@ from das.files import atomic, rows_csv
 from das.files.atomic import files_below
 from das.files.release import statement
 from das.files.release.statement import check_unaltered
-from das.files.run.run_directory import RunDirectory, file_digest
+from das.files.run.run_directory import RunDirectory, file_digest, read_text
 from das.model.histogram import Histogram
 from das.model.not_private import WARNING, marked
 from das.model.spine import Spine
@@ -327,8 +327,8 @@ def agreement_chart(
 
 def agreement_picture(out: Path, facts: Mapping[str, Any]) -> Picture:
     """The same from the files of a link, for a slide."""
-    with (out / AGREEMENT).open(newline="", encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
+    written = read_text(out / AGREEMENT, "agreement of a link", "link again")
+    lines = list(csv.DictReader(written.splitlines()))
     found: dict[str, list[AgreementRow]] = {}
     for x in (x for x in lines if x["level"] == lines[0]["level"]):
         counts = int(x["units"]), int(x["violated"]), None
