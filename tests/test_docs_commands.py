@@ -65,7 +65,6 @@ LEFT_OUT = {
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
     "ri2010.pl.zip --out linked": "is what accept-all does under another name, in docs/how-to/dhc.md",
     "studies/ri": "takes 20 minutes; make accept makes the quick study",
-    "chosen.toml": "is copied from a page; tests/report/test_choose.py has one",
     "people.csv": "needs a table; tests/cli/test_cli_frontier.py has one",
     "towns.toml": "needs that table; tests/cli/test_cli_frontier.py has one",
     "das frontier STUDY.toml": "is the study of docs/explanation/frontier.md, which make accept makes",
