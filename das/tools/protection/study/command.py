@@ -4,6 +4,7 @@ tables protected by one of them."""
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,8 @@ def init(
             f"cannot be written ({error.strerror})", where=out, remedy="choose another --out"
         ) from None
     click.echo(f"written: {out}")
-    for line in (*said, "next:", f"  das frontier {out} --out studies/{out.stem}"):
+    command = ["das", "frontier", str(out), "--out", f"studies/{out.stem}"]
+    for line in (*said, "next:", f"  {shlex.join(command)}"):
         click.echo(line)
 
 
