@@ -354,7 +354,8 @@ def test_the_wheel_is_complete_and_has_nothing_else(wheel: Path) -> None:
     ours = {
         f"das/{p.relative_to(ROOT / 'das').as_posix()}"
         for p in (ROOT / "das").rglob("*")
-        if p.is_file() and p.suffix in {".py", ".html", ".j2", ".css", ".js", ".typed", ".csv"}
+        if p.is_file()
+        and p.suffix in {".py", ".html", ".j2", ".css", ".js", ".typed", ".csv", ".json"}
     }
     extra = {
         f"das/packaged/{p.relative_to(ROOT).as_posix()}"
