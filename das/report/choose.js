@@ -447,7 +447,7 @@ function show() {
   D.levels.forEach((_, l) => {
     bars[l](plan.levels[l] / plan.rho);
     const size = sizeOf(l);
-    $(`size-${l}`).textContent = `${UNIT[l].toLocaleString("en-US")} of them${size ? `, ${D.median ? "half of them below" : "on average"} ${Math.round(size).toLocaleString("en-US")} persons` : ""}`;
+    $(`size-${l}`).textContent = `${UNIT[l].toLocaleString("en-US")} ${UNIT[l] === 1 ? "unit" : "units"}${size ? `, ${D.median ? "half of them below" : "on average"} ${Math.round(size).toLocaleString("en-US")} persons` : ""}`;
     D.queries.forEach((q, k) => {
       const cell = cells[l][k], p = plan.each[l][k], margin = c && Z * Math.sqrt(f[l][k]);
       cell.put(plan.queries[l][k]);
@@ -478,7 +478,8 @@ function show() {
 function showPrivacy() {
   const { plan, f } = shown, found = {}, body = $("relations"), mine = ++turn;
   const steps = D.relations.map((r, i) => () => {
-    const e = epsilon(r, plan, i ? 3e-4 : FINE);
+    const own = epsilon(r, plan, i ? 3e-4 : FINE);
+    const e = i && D.sensitivity === 2 ? Math.min(own, found.guarantee) : own;  // part of a replacement costs no more
     found[r.name] = e;
     if (!i) told(e);
     const row = body.children[i] ?? body.appendChild(element("tr", { "data-relation": r.name },

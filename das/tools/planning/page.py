@@ -89,7 +89,7 @@ def page(
         tree=known.says,
         median=known.median,
         records=said["records"],
-        confidential=run is not None,
+        exposed=run is not None,
         data=Markup(text),
     )
 
