@@ -49,7 +49,7 @@ from das.release.publications import PublicHalf, publication
 from das.release.replicate_source import ENOUGH
 from das.report.privacy import bound, cause
 from das.runs import pipeline
-from das.spec import RunSpec, Specification
+from das.spec import Specification
 
 #: Of a run for which nothing is given.
 SIMULATED = (
@@ -217,10 +217,9 @@ def _first(spec: Specification, outcome: Outcome, half: PublicHalf) -> Iterator[
     """What was made, where to look, one number on accuracy, one on privacy, and the next command."""
     directory = outcome.directory
     when = "made before" if outcome.was_finished else f"written in {outcome.seconds:.1f} s"
-    own = isinstance(spec, RunSpec) and spec.schema_.attributes is not None
     may = (
         "safe to publish under the guarantee in privacy.json"
-        f"{', if the levels and places in spec.toml were public before' if own else ''}"
+        f"{spec.condition and f', {spec.condition}'}"
         if spec.run.private
         else f"{COLUMN}: {CELL}"
     )

@@ -159,6 +159,11 @@ class RunSpec(CountsKeys):
         return {u.name: u.schema for u in self.universes}
 
     @property
+    def condition(self) -> str:
+        own = self.schema_.attributes is not None
+        return "if the levels and places in spec.toml were public before" if own else ""
+
+    @property
     def reader(self) -> str | None:
         """What reads the records."""
         return self.data.reader

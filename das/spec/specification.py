@@ -78,6 +78,12 @@ class Specification(Part):
         return {}
 
     @property
+    def condition(self) -> str:
+        """What the office must know to be true before it publishes, as a clause; empty where there
+        is nothing."""
+        return ""
+
+    @property
     def further(self) -> tuple[str, ...]:
         """What a run writes next to its release, in sentences."""
         return ()
