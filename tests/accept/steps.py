@@ -245,16 +245,12 @@ FRONTIER_STEPS = (
     Step(
         "init",
         "frontier.md",
-        "das frontier init --data linked --points ri2010.pl.zip --out study.toml",
+        "das frontier init --data linked --points ri2010.pl.zip --quick --out quick.toml",
         files={"ri2010.pl.zip": RI},
-        out="study.toml",
+        out="quick.toml",
     ),
     Step(
-        "study",
-        "frontier.md",
-        "das frontier study.toml --out studies/quick --set study.repeats=1"
-        " --set sample.level=Block_Group --set sample.units=1",
-        out="studies/quick",
+        "study", "frontier.md", "das frontier quick.toml --out studies/quick", out="studies/quick"
     ),
     Step(
         "cell key",

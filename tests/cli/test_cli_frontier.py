@@ -114,6 +114,31 @@ def fits(study: Path) -> int:
     return n
 
 
+@pytest.mark.parametrize("kind", ["linked", "own codes", "table"])
+def test_a_quick_draft_says_what_it_leaves_out(
+    kind: str, two_states: Path, folder: Path, tmp_path: Path
+) -> None:
+    """One key, and few places of the lowest levels; everything else is as in the full draft."""
+    full, quick = tmp_path / "full.toml", tmp_path / "quick.toml"
+    data = (
+        ("--data", folder / "people.csv", "--geography", "town,block")
+        if kind == "table"
+        else ("--data", two_states if kind == "linked" else _own_codes(two_states, tmp_path))
+    )
+    assert das("frontier", "init", *data, "--out", full)[0] == 0
+    code, said = das("frontier", "init", *data, "--quick", "--out", quick)
+    assert code == 0, said
+    assert "do not decide by it" in said
+    first, second = load_study(full).spec, load_study(quick).spec
+    assert (first.study.repeats, second.study.repeats) == (5, 1)
+    assert second.sample.units == (1 if kind == "linked" else 5)
+    assert second.sample.level == {"linked": "Block_Group", "own codes": "Block"}.get(
+        kind, first.sample.level
+    )
+    same = {"study", "sample"}
+    assert first.model_dump(exclude=same) == second.model_dump(exclude=same)
+
+
 def test_the_draft_of_several_states_runs(two_states: Path, tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
     code, said = das("frontier", "init", "--data", two_states, "--out", study)
@@ -122,14 +147,19 @@ def test_the_draft_of_several_states_runs(two_states: Path, tmp_path: Path) -> N
     assert fits(study) == 6
 
 
-def test_the_draft_of_blocks_with_codes_of_ones_own_runs(two_states: Path, tmp_path: Path) -> None:
-    folder, study = tmp_path / "linked", tmp_path / "study.toml"
+def _own_codes(two_states: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "linked"
     folder.mkdir()
     for path in two_states.glob("*.parquet"):
         rows = pq.read_table(path)
         code = [f"B{b[-6:]}{b[1]}" for b in rows["block"].to_pylist()]
         at = rows.schema.get_field_index("block")
         pq.write_table(rows.set_column(at, "block", pa.array(code)), folder / path.name)
+    return folder
+
+
+def test_the_draft_of_blocks_with_codes_of_ones_own_runs(two_states: Path, tmp_path: Path) -> None:
+    folder, study = _own_codes(two_states, tmp_path), tmp_path / "study.toml"
     code, said = das("frontier", "init", "--data", folder, "--out", study)
     assert code == 0, said
     assert load_study(study).spec.geography.levels == ("All", "Block")

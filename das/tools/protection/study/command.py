@@ -36,6 +36,11 @@ from das.tools.protection.truth.frontier import run_study
 from das.tools.protection.truth.protecting import protect_records, study_of_method
 from das.tools.protection.truth.study import METHODS, load_study, resolved_study
 
+#: What a quick study leaves out.
+QUICK = (
+    "one key instead of five, and few places attacked: do not decide by it; init without --quick"
+)
+
 
 @click.command()
 @click.option(
@@ -53,10 +58,20 @@ from das.tools.protection.truth.study import METHODS, load_study, resolved_study
 @click.option(
     "--points", type=PATH, help="Coordinates of the lowest places (docs/explanation/frontier.md)."
 )
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="A first look, in minutes: one key of each method, and few places attacked.",
+)
 @click.option("--out", type=OUT, required=True, help="The study to write.")
 @guarded
 def init(
-    data: Path, geography: str | None, household: str | None, points: Path | None, out: Path
+    data: Path,
+    geography: str | None,
+    household: str | None,
+    points: Path | None,
+    quick: bool,
+    out: Path,
 ) -> None:
     """Write a complete, commented study: about nine methods with their defaults."""
     if out.exists():
@@ -70,10 +85,10 @@ def init(
                 where="--geography, --household",
                 remedy="leave it out",
             )
-        text = draft_of_linked(out.stem, data, points, study_input.blocks(data))
+        text = draft_of_linked(out.stem, data, points, study_input.blocks(data), quick)
         said = [f"  set         {LINKED_NAME}"]
     else:
-        text, said = _of_table(data, geography, household, points, out)
+        text, said = _of_table(data, geography, household, points, out, quick)
     with Live(quiet=True) as progress:  # what is written can be read
         study = resolved_study(text, str(out))
         study_input.read(study.spec, study.schema, progress)
@@ -84,13 +99,20 @@ def init(
             f"cannot be written ({error.strerror})", where=out, remedy="choose another --out"
         ) from None
     click.echo(f"written: {out}")
+    if quick:
+        said.append(f"  quick       {QUICK}")
     command = ["das", "frontier", str(out), "--out", f"studies/{out.stem}"]
     for line in (*said, "next:", f"  {shlex.join(command)}"):
         click.echo(line)
 
 
 def _of_table(
-    data: Path, geography: str | None, household: str | None, points: Path | None, out: Path
+    data: Path,
+    geography: str | None,
+    household: str | None,
+    points: Path | None,
+    out: Path,
+    quick: bool,
 ) -> tuple[str, list[str]]:
     seen = profile.read(data)
     if household is not None and household not in {c.name for c in seen.columns}:
@@ -102,7 +124,7 @@ def _of_table(
     seen = seen.without(household)
     asked = [g.strip() for g in geography.split(",")] if geography else ()
     found = guess(seen, asked, rare=True)
-    text = draft_of_table(seen, found, out.stem, household, points)
+    text = draft_of_table(seen, found, out.stem, household, points, quick)
     return text, [
         f"  places      {' > '.join(c.name for c in found.geography)}",
         f"  attributes  {', '.join(c.name for c in found.attributes)}",

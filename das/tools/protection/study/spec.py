@@ -346,7 +346,9 @@ _USES = {
 }
 
 
-def draft_of_linked(name: str, folder: Path, points: Path | None, blocks: Codes) -> str:
+def draft_of_linked(
+    name: str, folder: Path, points: Path | None, blocks: Codes, quick: bool = False
+) -> str:
     """The study of linked records in these blocks: the 34 tables of the published attack. Blocks
     with other codes than those of the Census Bureau have no level above them but all.
 
@@ -370,11 +372,17 @@ def draft_of_linked(name: str, folder: Path, points: Path | None, blocks: Codes)
         uses=_USES,
         coarse=("hispanic * race7", "sex * age_23_groups"),
         root_share='US = "1/50", State = "29/100",' if nation else 'State = "31/100",',
+        quick=quick,
     )
 
 
 def draft_of_table(
-    table: InputProfile, guess: Guess, name: str, household: str | None, points: Path | None
+    table: InputProfile,
+    guess: Guess,
+    name: str,
+    household: str | None,
+    points: Path | None,
+    quick: bool = False,
 ) -> str:
     """The study of a table of persons, with tables of its own attributes. Its lists of levels are
     those of the records: unlike a configuration, a study is confidential."""
@@ -404,6 +412,7 @@ def draft_of_table(
         sensitive=sensitive,
         uses=_own_uses(sizes),
         coarse=list(sizes),
+        quick=quick,
         **columns,
     )
 
