@@ -250,6 +250,12 @@ FRONTIER_STEPS = (
         out="quick.toml",
     ),
     Step(
+        "whole draft",
+        "frontier.md",
+        "das frontier init --data linked --points ri2010.pl.zip --out study.toml",
+        out="study.toml",
+    ),
+    Step(
         "study", "frontier.md", "das frontier quick.toml --out studies/quick", out="studies/quick"
     ),
     Step(
