@@ -305,6 +305,7 @@ def measure_release(
     that were already measured stand. ``spec`` knows the classes of units in the trees."""
     drawn = _measured(spec, resume_state, directory, engine, size, progress, accept_spent)
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
+    progress.stage("privacy statement", None)
     said = statement(
         spec.terms,
         drawn,

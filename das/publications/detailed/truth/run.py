@@ -233,6 +233,7 @@ def measure_groups(
     opened = open_groups(directory.release)
     spec = opened.spec
     drawn = _measured_of_run(opened, directory, engine, progress, accept_spent)
+    progress.stage("privacy statement", None)
     said = statement(spec.terms, drawn, (), *entropy.stated(spec.run.entropy, spec.run.seed))
     return seal(
         directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files()
