@@ -102,17 +102,23 @@ def configuration() -> str:
 
 
 def publications() -> str:
-    """Markdown: what each publication can do, a row for each feature."""
-    halves = {name: publication(name) for name, kind in PUBLICATIONS.items() if kind.maker}
-    out = [
-        f"| feature | | {' | '.join(half.title for half in halves.values())} |",
-        f"|---|---|{'---|' * len(halves)}",
-    ]
-    for feature, words in FEATURES.items():
-        cells = [
-            f"no: {h.cannot[feature]}" if feature in h.cannot else "yes" for h in halves.values()
-        ]
-        out.append(f"| `{feature}` | {words} | {' | '.join(cells)} |")
+    """Markdown: the features, and by publication which it lacks, and why. A reason is given once."""
+    halves = [publication(name) for name, kind in PUBLICATIONS.items() if kind.maker]
+    lacking = [feature for feature in FEATURES if any(feature in h.cannot for h in halves)]
+    out = ["Every publication has:", ""]
+    out += [f"* {words}" for feature, words in FEATURES.items() if feature not in lacking]
+    for half in halves:
+        features: dict[str, list[str]] = {}
+        for feature in lacking:
+            if feature in half.cannot:
+                features.setdefault(half.cannot[feature], []).append(FEATURES[feature])
+        out += ["", f"## {half.title[:1].upper()}{half.title[1:]}", ""]
+        if not features:
+            out += ["All that, and:", "", *(f"* {FEATURES[feature]}" for feature in lacking)]
+            continue
+        out += ["All that counts over a tree have, except:", ""]
+        for reason, words in features.items():
+            out.append(f"* **{'; '.join(words)}.** {reason[:1].upper()}{reason[1:]}.")
     return "\n".join(out)
 
 

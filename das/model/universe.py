@@ -262,7 +262,7 @@ FEATURES = {
     "store": "copying a run's files to a store (--store)",
     "tasks": "`das run status`, `das run tasks` and `das run task`",
     "resume": "resuming an interrupted run",
-    "sealed": "a seal, and `das account verify`",
+    "sealed": "a manifest of digests, and `das account verify`",
     "recompute": "`das account verify --recompute`",
     "check": "`das check`, the plan of a configuration",
     "check --data": "the size of a run on given data (das check --data)",

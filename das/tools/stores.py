@@ -88,8 +88,8 @@ def store() -> None:
 @guarded
 def push(run: Path, url: str, confidential_store: str | None, quiet: bool) -> None:
     """Copy the release of a finished run to URL (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX,
-    file:///FOLDER, ...). Files that are there already stay. The seal, privacy.json, comes last:
-    if it is there, the copy is complete."""
+    file:///FOLDER, ...). Files that are there already stay. privacy.json, with the digests of
+    the others, comes last: if it is there, the copy is complete."""
     with Live(quiet) as progress:
         push_run(run, url, confidential_store, progress)
     warn(privacy_of(run))

@@ -41,10 +41,10 @@ from das.release.publications import (
 )
 from das.release.seal import Wording, seal
 
-_GROUPS = "it counts race and ethnic groups in regions, not on a tree: no area adds up from them"
+_GROUPS = "it counts groups in regions, not on a tree: no area adds up from them"
 _ERRORS = (
-    "its tables are sums of its measurements, and nothing is estimated: `das plan` and the page of"
-    " the release state their errors"
+    "its tables are sums of measurements, and nothing is estimated: `das plan` and the page of the"
+    " release state their errors"
 )
 _PLAN = (
     "`das detailed plan PARAMETERS` finds budgets for margins of error, and thresholds: write them"
@@ -61,24 +61,18 @@ class PublicDetailed(PublicHalf):
         "optimize": _PLAN,
         "spine": _GROUPS,
         "area": _GROUPS,
-        "estimate --set": "its tables are sums of what was measured: nothing of that can be changed",
-        "tables": (
-            "its tables are in tables/ as the programs of 2020 write them, and each as Parquet: read"
-            " those"
-        ),
+        "estimate --set": "its tables are sums of measurements: nothing can be changed",
+        "tables": "its tables are in tables/, as SafeTab writes them and as Parquet: read those",
         "tables --areas": _GROUPS,
         "tables --margins": "`das detailed estimate` gives estimates with intervals",
         "intervals": "`das detailed estimate` gives estimates with intervals",
         "sweep": (
-            "its errors are those of its noise, which `das plan` states before a run: compare the"
-            " plans of several folders of parameters (das detailed plan)"
+            "`das plan` states its errors before a run: compare the plans of several folders of"
+            " parameters (das detailed plan)"
         ),
         "compare": _ERRORS,
         "evaluate": _ERRORS,
-        "map": (
-            "a count of it is one of a group in a region: join table t1 (REGION_ID, ITERATION_CODE)"
-            " to boundaries by REGION_ID"
-        ),
+        "map": "join table t1 (REGION_ID, ITERATION_CODE) to boundaries by REGION_ID",
         "risk": (
             "`das detailed risk RUN` says what an intruder learns of one person, and of the size of"
             " a group"
@@ -89,7 +83,7 @@ class PublicDetailed(PublicHalf):
         ),
         "arrays": (
             "it is made from folders as SafeTab takes them, whose code tables decide what is"
-            " measured: write such, and `das run`"
+            " measured: write such folders, and `das run`"
         ),
     }
 

@@ -159,14 +159,14 @@ def _of_query(
 
 _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
 _SHARES = (
-    "its queries and their shares are those of production, and no others: budget.persons, .units"
-    " and .households multiply them (--set), and `das sweep --times` shows what that buys"
+    "give the rho of each query in budget.queries, or multiply production's budgets:"
+    " budget.persons, .units, .households. `das sweep --times` shows what that buys"
 )
 #: Answers of the finest counts that are held fixed: no query with more follows from them.
 _MOST_KNOWN = 2016
 _AREAS = (
-    "totals of areas are those of the redistricting release that it rests on: plan the"
-    " configuration of that. For ages in areas set geography.targets here, too (docs/how-to/areas.md)"
+    "totals of areas are those of the redistricting release: plan its configuration. For ages in"
+    " areas, set geography.targets here, too (docs/how-to/areas.md)"
 )
 
 
@@ -177,18 +177,17 @@ class PublicDhc(PublicHalf):
         "plan --margin": _SHARES,
         "plan --areas": _AREAS,
         "plan --page": (
-            "a page computes with the whole algebra of the queries, and its schemas have a million"
-            " cells: `das plan --optimize` shows what shares buy"
+            "its schemas have a million cells, too many for a page: `das plan --optimize` shows what"
+            " shares buy"
         ),
-        "estimate --set": "only what was measured on demand for its outer passes can be known: leave it out",
+        "estimate --set": "only the answers that its estimation requested are known: leave it out",
         "risk": (
-            "its models of an intruder are of counts that were measured whole: `das risk report` on"
-            " the redistricting release says what a unique person risks there, and `das plan` what"
-            " each answer here has of noise"
+            "models of an intruder need counts that were measured whole: use `das risk report` on"
+            " the redistricting release, and `das plan` for the noise of each answer here"
         ),
         "arrays": (
             "its schemas of a million cells cannot be drawn whole: benchmarks/dhc.py, in a clone,"
-            " measures and estimates a universe on demand from arrays"
+            " measures a universe on demand from arrays"
         ),
     }
     needed: Sequence[str] = _NEEDED

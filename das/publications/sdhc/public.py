@@ -58,7 +58,7 @@ class PublicSdhc(PublicHalf):
         "optimize": _PLAN,
         "spine": _REGIONS,
         "area": _REGIONS,
-        "estimate --set": "its estimates have no choices: nothing of that can be changed",
+        "estimate --set": "its estimates have no choices: nothing can be changed",
         "tables": _TABLES,
         "tables --areas": _REGIONS,
         "tables --margins": _TABLES,
@@ -70,7 +70,7 @@ class PublicSdhc(PublicHalf):
         "risk": "its answers are sums over a state: `das plan` says what each has of noise",
         "nmf verify": "`das account verify` holds every measurement against the plan",
         "look-up": "its page shows the nation and every state",
-        "arrays": "it is made from a folder as PHSafe takes it: write such, and `das run`",
+        "arrays": "it is made from a folder as PHSafe takes it: write such a folder, and `das run`",
     }
 
     def resolved(self, spec: SdhcSpec) -> SdhcSpec:
