@@ -5,7 +5,9 @@ belong.
 from __future__ import annotations
 
 import json
+import re
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,13 +183,13 @@ def test_a_run_reports_on_its_uniques_in_confidence(said: SubtreeMoments, finish
     assert blocks["uniques"] > 200
     assert abs(blocks["mean"] - p @ after) < 4.5 * spread / blocks["uniques"] ** 0.5
     assert {r["levels"] for r in rows} >= {1, 2}
-    code, out, _ = said("report", finished, "--prior", "1/2")
+    code, out, _ = said("report", finished, "--prior", "1/2", "--show-errors")
     assert code == 0
-    assert "confidential" in out
     assert "uniques.json" in out
     summary = json.loads(kept.read_text())["summary"]
+    assert summary.startswith("Confidential: ")
     assert 0 <= out.index(summary) < out.index("Unique persons")
-    assert f"There are {blocks['uniques']:,} such persons" in out
+    assert f"There are {blocks['uniques']:,} such persons (a true count, confidential)" in out
     assert f"gives it {100 * blocks['mean']:.1f} % on average" in out
     assert f"right for {100 * blocks['decided']:.1f} % of such" in out
     most = max(r["max"] for r in rows if r["bin"] == "all")
@@ -196,6 +198,26 @@ def test_a_run_reports_on_its_uniques_in_confidence(said: SubtreeMoments, finish
     assert code == 0
     assert "Town does not measure 'sex': its finest query is 'detailed'" in out
     assert "\nA neighbor who knows everybody else in a block gives it 50.0 %" in out
+
+
+@pytest.mark.parametrize("command", [("report",), ()])
+def test_a_pipe_gets_nothing_of_real_persons(
+    said: SubtreeMoments, finished: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log of a job is no place for a true count. A terminal is, and so is one who asks."""
+    folder = finished / "confidential" / "risk"
+    code, piped, err = said(*command, finished, "--prior", "1/2")
+    assert (code, err) == (0, "")
+    kept = json.loads((folder / "uniques.json").read_text())
+    digits = {f"{n:,}" for row in kept["rows"] for n in (row["uniques"],) if n > 9}
+    assert digits
+    assert not digits & set(re.findall(r"[\d,]+", piped.replace(str(finished), "")))
+    assert "neighbor" not in piped
+    assert f"in {folder}; --show-errors prints them" in piped
+    assert f"written: {folder / 'uniques.json'}" in piped
+    assert kept["summary"] in said(*command, finished, "--prior", "1/2", "--show-errors")[1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert kept["summary"] in said(*command, finished, "--prior", "1/2")[1]
 
 
 def test_what_is_public_is_a_function_of_the_plan(

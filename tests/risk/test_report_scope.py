@@ -3,6 +3,7 @@
 from das.model.plan import Plan
 from das.model.schema import Schema
 from das.tools.risk.truth.exposure import (
+    OF_PERSONS,
     outlook,
     queries_by_level,
     substituted,
@@ -31,4 +32,4 @@ def test_the_sentence_is_about_the_lowest_level_and_an_even_prior() -> None:
     assert said.startswith("A neighbor who knows everybody else in a town gives it 50.0 %")
     assert f"gives it {100 * town.marginal_posterior:.1f} % on average" in said
     assert f"right {100 * town.decision_probability:.1f} % of the time" in said
-    assert summary_of_run([]) == "Nobody is alone in a measured cell of this run."
+    assert summary_of_run([]) == f"{OF_PERSONS} Nobody is alone in a measured cell of this run."

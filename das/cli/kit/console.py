@@ -53,10 +53,10 @@ def shows_errors(asked: bool, *, quiet: bool = False, as_json: bool = False) -> 
     return asked or (not quiet and not as_json and sys.stdout is not None and sys.stdout.isatty())
 
 
-def say_kept(folder: Path | None = None) -> None:
+def say_kept(folder: Path | None = None, what: str = "errors") -> None:
     """Says that errors are not printed, and in which ``folder`` they are, if they are in one."""
     where = f", and in {folder}" if folder else ""
-    click.echo(f"das: note: the errors are confidential{where}; --show-errors prints them")
+    click.echo(f"das: note: the {what} are confidential{where}; --show-errors prints them")
 
 
 def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -11,8 +11,15 @@ from typing import Any, NoReturn
 import click
 
 from das import risk as intruder
-from das.cli.kit.console import CommandAnswer, answering, console, records_table
-from das.cli.kit.options import PATH, load_counts, warn
+from das.cli.kit.console import (
+    CommandAnswer,
+    answering,
+    console,
+    records_table,
+    say_kept,
+    shows_errors,
+)
+from das.cli.kit.options import PATH, load_counts, show_errors_option, warn
 from das.errors import InputError, UserError
 from das.files import packaged
 from das.files.atomic import write_json
@@ -189,19 +196,23 @@ def _costs(command: Callable[..., CommandAnswer]) -> Callable[..., None]:
         " finest of each level."
     ),
 )
+@show_errors_option
 @answering
 def report(
-    path: Path, public: bool, priors: Sequence[Fraction], queries: Sequence[str]
+    path: Path, public: bool, priors: Sequence[Fraction], queries: Sequence[str], show_errors: bool
 ) -> CommandAnswer:
     """The risk of a run's unique persons (confidential), or the risk from its plan alone (a
-    configuration, or --public)."""
+    configuration, or --public). What is confidential prints only to a terminal, or with
+    --show-errors."""
     levels = [float(p) for p in priors]
     if path.is_dir() and not public:
-        return _report_of_run(path, levels, queries)
+        return _report_of_run(path, levels, queries, show_errors)
     return _report_of_plan(path, levels, queries)
 
 
-def _report_of_run(path: Path, priors: Sequence[float], queries: Sequence[str]) -> CommandAnswer:
+def _report_of_run(
+    path: Path, priors: Sequence[float], queries: Sequence[str], show_errors: bool
+) -> CommandAnswer:
     (rows, notes), private = _of_run(path, priors, queries), privacy_of(path)
     directory = RunDirectory(path)
     create_private(directory.confidential)
@@ -210,7 +221,17 @@ def _report_of_run(path: Path, priors: Sequence[float], queries: Sequence[str]) 
     kept = {"summary": summary, "rows": marked_rows(each, private)}
     write_json(target, marked(kept, private))
     title = "Unique persons: the intruder's posterior of the truth (confidential)"
-    return _answer(title, each, private, WARNING, summary, (*notes, f"written: {target}"))
+    shown = _answer(title, each, private, WARNING, summary, notes)
+
+    def show() -> None:
+        if shows_errors(show_errors):
+            shown.show()
+        else:
+            warn(private)
+            say_kept(target.parent, "results")
+        click.echo(f"written: {target}")
+
+    return CommandAnswer(shown.data, show)
 
 
 def _report_of_plan(path: Path, priors: Sequence[float], queries: Sequence[str]) -> CommandAnswer:

@@ -329,20 +329,24 @@ def substituted(by_level: Mapping[str, Sequence[str]], wanted: Sequence[str]) ->
     ]
 
 
+#: What is said of real persons begins so, wherever it is copied to.
+OF_PERSONS = "Confidential: this is about the real persons of the run."
+
+
 def summary_of_run(rows: Sequence[ExposureRow]) -> str:
     """What a neighbor learns about a run's unique persons at its lowest level, in plain words.
     Confidential."""
     alone = [r for r in rows if r.levels == 1 and r.bin == "all"]
     if not alone:
-        return "Nobody is alone in a measured cell of this run."
+        return f"{OF_PERSONS} Nobody is alone in a measured cell of this run."
     r = _even([r for r in alone if r.level == alone[-1].level])
     most = max([x for x in rows if x.prior == r.prior and x.bin == "all"], key=lambda x: x.max)
     several = f", from the counts of {most.levels} levels together" if most.levels > 1 else ""
     return (
-        f"{_before(r)} After this release the neighbor gives it {_percent(r.mean)} on average, and"
-        f" guesses right for {_percent(r.decided)} of such persons. At most it is"
-        f" {_percent(most.max)}{several}. There are {r.uniques:,} such"
-        f" persons, alone in their answer to {r.query!r} in their {level_inside(r.level)}."
+        f"{OF_PERSONS} {_before(r)} After this release the neighbor gives it {_percent(r.mean)} on"
+        f" average, and guesses right for {_percent(r.decided)} of such persons. At most it is"
+        f" {_percent(most.max)}{several}. There are {r.uniques:,} such persons (a true count,"
+        f" confidential), alone in their answer to {r.query!r} in their {level_inside(r.level)}."
     )
 
 
