@@ -27,7 +27,8 @@ from das.accounting.guarantee import exact_epsilon
 from das.accounting.invariant_neighbours import INVARIANT_NEIGHBOURS
 from das.cli import main as das
 from das.design.model import Estimand
-from das.model.budget import seen
+from das.model.budget import PlannedMeasurement, seen
+from das.model.plan import Plan
 from das.risk.joint import joint_marginal_posterior
 from das.risk.one_level import decision_probability
 from das.spec import RunSpec, load, of_kind
@@ -38,6 +39,8 @@ UNITS = (1, 52, 3221, 73057, 217740, 6_500_000)
 Z = NormalDist().inv_cdf(0.975)
 #: What a page must keep: margins, epsilon above the exact one, and risk, relatively.
 MARGINS, EPSILON, RISK = 1e-6, 0.01, 0.005
+#: Settings that one tab of the browser shows.
+TAB = 20
 #: What is read off the page.
 READ = """() => {
   const rows = (selector, keep) => [...document.querySelectorAll(selector)].map(keep);
@@ -47,6 +50,7 @@ READ = """() => {
     epsilon: Number(document.getElementById("epsilon").dataset.epsilon),
     relations: Object.fromEntries(rows("#relations tr", (r) => [r.dataset.relation, Number(r.dataset.epsilon)])),
     risk: Object.fromEntries(rows("#risk li", (r) => [r.dataset.risk, Number(r.dataset.value)])),
+    ladder: Number(document.getElementById("risk").dataset.ladder),
     prior: Number(document.getElementById("prior").value),
     secret: document.getElementById("secret").value,
     toml: document.getElementById("toml").value,
@@ -61,7 +65,10 @@ def chromium() -> Iterator[Any]:
 
     with sync_playwright() as playwright:
         found = next(filter(None, map(shutil.which, BROWSERS)), playwright.chromium.executable_path)
-        browser = playwright.chromium.launch(executable_path=found)
+        browser = playwright.chromium.launch(
+            executable_path=found,
+            args=["--disable-dev-shm-usage"],  # small where there are containers
+        )
         yield browser
         browser.close()
 
@@ -194,6 +201,22 @@ class Differences:
         found = float(decision_probability(rho=one, prior=0.5))
         for name, exact in (("all", every), ("alone", alone), ("decided", found)):
             self.risk = max(self.risk, abs(read["risk"][name] / exact - 1))
+        ladder = [1 / (2 * float(d.parameter)) for d in rungs(plan, finest.query)]
+        exact = float(joint_marginal_posterior(rho=ladder, prior=prior))
+        self.risk = max(self.risk, abs(read["ladder"] / exact - 1))
+
+
+def rungs(plan: Plan, query: str) -> Sequence[PlannedMeasurement]:
+    """The measurements of who is unique in ``query`` in all units above, from the lowest level up,
+    as far as ``das risk`` follows them: to a level that is measured without it."""
+    found: list[PlannedMeasurement] = []
+    for level in reversed(plan.levels):
+        drawn = [d for d in plan.plain if d.level == level]
+        asked = [d for d in drawn if d.query == query]
+        if drawn and not asked:
+            break
+        found += asked
+    return found
 
 
 def opened(page: Any, file: Path, fragment: str) -> dict[str, Any]:
@@ -202,6 +225,16 @@ def opened(page: Any, file: Path, fragment: str) -> dict[str, Any]:
     page.goto(f"{file.as_uri()}#{fragment}")
     page.wait_for_function("(f) => document.body.dataset.settled === f", arg=fragment)
     return dict(page.evaluate(READ))
+
+
+def readings(browser: Any, file: Path, fragments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What the page shows at each setting. A tab keeps what it was told before, so each serves
+    some settings alone."""
+    for start in range(0, len(fragments), TAB):
+        page = browser.new_page()
+        for fragment in fragments[start : start + TAB]:
+            yield opened(page, file, fragment)
+        page.close()
 
 
 #: How long a control takes to answer: the median over moves of the first share.
@@ -237,9 +270,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         given = json.loads(page.text_content("#choose-data"))
         levels, queries = len(given["levels"]), [q["name"] for q in given["queries"]]
         finest = queries.index("detailed")
-        for fragment in settings(levels, len(queries), finest, asked.settings):
-            met.add(opened(page, file, fragment), units)
-        met.by_command(opened(page, file, fragment), folder)
+        fragments = [*settings(levels, len(queries), finest, asked.settings)]
+        for read in readings(browser, file, fragments):
+            met.add(read, units)
+        met.by_command(read, folder)
         figures(
             "noise margins, largest difference",
             met.noise,

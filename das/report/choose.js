@@ -511,7 +511,11 @@ function showRisk(found) {
   const chance = (x) => (x > 0.9995 ? `${(Math.floor(x * 1e6) / 1e4).toFixed(4)}` : (100 * x).toFixed(1));
   const attribute = $("secret").selectedOptions[0].textContent.toLowerCase();
   const finest = D.queries.reduce((best, q, i) => (q.answers >= D.queries[best].answers && plan.each[LEVELS - 1][i] ? i : best), 0);
-  const one = EACH * plan.each[LEVELS - 1][finest], each = D.levels.map((_, l) => EACH * plan.each[l][finest]).filter((p) => p);
+  const one = EACH * plan.each[LEVELS - 1][finest], each = [];
+  for (let l = LEVELS - 1; l >= 0; l--) {  // up to a level that is measured without it
+    if (plan.each[l][finest]) each.push(EACH * plan.each[l][finest]);
+    else if (sum(plan.each[l])) break;
+  }
   const alone = one ? believed([one], prior) : prior, ladder = believed(each, prior);
   const chanceOf = one ? decided(one, 0.5) : 0.5;
   const rows = [

@@ -97,10 +97,10 @@ def margin(read: dict[str, Any], level: str, query: str) -> float:
 
 
 def test_somebody_finds_the_least_budget_and_the_configuration_that_has_it(
-    made: Callable[..., Path], page: Any, tmp_path: Path
+    made: Callable[..., Path], page: Any, commands: Commands, tmp_path: Path
 ) -> None:
-    """With the keyboard alone; ``das check`` of what is copied prints the page's figures; undo and
-    the link lead back."""
+    """With the keyboard alone; ``das check`` and ``das risk`` of what is copied print the page's
+    figures; undo and the link lead back."""
     file = made("pl94-2010", *TABULATION)
     page.goto(file.as_uri())
     first = settled(page)
@@ -120,6 +120,12 @@ def test_somebody_finds_the_least_budget_and_the_configuration_that_has_it(
     met.by_command(least, tmp_path)
     assert met.noise == 0
     assert 0 <= met.low <= met.high < 0.01
+    asked = ("--prior", least["prior"], "--query", "detailed", "--json")
+    code, out, err = commands.named("risk")(tmp_path / "chosen.toml", *asked)
+    assert code == 0, err
+    ladder = max(json.loads(out), key=lambda r: int(r["levels"]))
+    assert ladder["level"] == "US"
+    assert least["ladder"] == pytest.approx(ladder["marginal_posterior"], rel=1e-9)
     link = page.url
     for _ in range(2):
         page.click("#undo")
@@ -186,8 +192,7 @@ def test_a_run_makes_the_page_confidential_and_its_release_does_not(
     run = worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand")
     file = made("pl94-2010", *TABULATION, "--data", run, units=())
     known = data(file)
-    counts = parquet.read_table(run / "confidential" / "truth" / "persons.parquet")["count"]
-    assert known["alone"]["detailed"] == int((counts.to_numpy() == 1).sum()) > 0
+    assert known["alone"]["detailed"] > 0
     assert file.stat().st_mode & 0o777 == 0o600
     assert "CONFIDENTIAL" in file.read_text("utf-8")
     page.goto(file.as_uri())
@@ -196,6 +201,24 @@ def test_a_run_makes_the_page_confidential_and_its_release_does_not(
     public = made("pl94-2010", *TABULATION, "--data", run / "release", units=())
     assert "CONFIDENTIAL" not in public.read_text("utf-8")
     assert data(public) == {k: v for k, v in known.items() if k != "alone"}
+
+
+@pytest.mark.parametrize("spine", ["tabulation", "optimized"])
+def test_who_is_alone_are_those_of_das_risk(
+    made: Callable[..., Path], commands: Commands, worlds: Worlds, tmp_path: Path, spine: str
+) -> None:
+    """Not persons of units that were never measured: only children, on the optimized spine."""
+    made_once = worlds.run("run.seed=1", f"geography.spine={spine}", data="one thousand")
+    run = worlds.copy(made_once, tmp_path / "run")
+    file = made("pl94-2010", "--set", f"geography.spine={spine}", "--data", run, units=())
+    code, out, err = commands.named("risk")(run, "--prior", "0.5", "--query", "detailed", "--json")
+    assert code == 0, err
+    lowest = [r for r in json.loads(out) if (r["level"], r["bin"]) == ("Block", "all")]
+    assert data(file)["alone"]["detailed"] == next(r["uniques"] for r in lowest if r["levels"] == 1)
+    counts = parquet.read_table(run / "confidential" / "truth" / "persons.parquet")["count"]
+    everybody = int((counts.to_numpy() == 1).sum())
+    assert 0 < data(file)["alone"]["detailed"] <= everybody
+    assert (data(file)["alone"]["detailed"] < everybody) == (spine == "optimized")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ from das.model.schema import Schema
 from das.risk import joint, one_level
 from das.risk.recursion import Floats, evidence, log_odds
 from das.truth.assessment import truth_of
+from das.truth.prepared import over
 
 REASON = (
     "the unique persons of a run are the targets whose risk is measured, for confidential/ only"
@@ -184,11 +185,15 @@ def uniques(histogram: Histogram, query: Query) -> tuple[Ints, Ints]:
 
 
 def alone(run: Path, queries: Sequence[str]) -> dict[str, int]:
-    """How many persons of a finished run are unique at its lowest level, by query. Confidential."""
+    """How many persons of a finished run are unique at its lowest level, by query: the rows of
+    :func:`exposure`, of units that were measured with it. Confidential."""
     opened, known = truth_of(run)
-    persons = opened.run.persons
-    lowest = known[persons.name][opened.spine.levels[-1]].open(REASON)
-    return {q: len(uniques(lowest, persons.schema.query(q))[0]) for q in queries}
+    u, lowest = opened.run.persons, opened.spine.levels[-1]
+    tree = opened.tree(u)
+    measured = over(tree, known[u.name][lowest])
+    asked = {lowest: queries}
+    rows = exposure(measured, opened.source(u), u.plan, tree, u.schema, prior=0.5, queries=asked)
+    return {r.query: r.uniques for r in rows if r.bin == "all"}
 
 
 def _measured(plan: Plan, tree: MeasuredSpine, level: str) -> NDArray[np.bool_]:
