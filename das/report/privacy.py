@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -32,11 +33,38 @@ def privacy_page(privacy: Stated, name: str) -> str:
         privacy=privacy,
         private=privacy.private,
         methods=METHODS,
-        quoted=_quoted(privacy) if isinstance(privacy, Statement) else None,
+        quoted=(loss := _quoted(privacy) if isinstance(privacy, Statement) else None),
+        certainty=None if loss is None else Certainty.from_loss(loss.epsilon, loss.delta),
         figure=figure,
         drawn=isinstance(privacy, Statement),
         mechanism=MECHANISMS[privacy.mechanism],
     )
+
+
+@dataclass(frozen=True)
+class Certainty:
+    r"""How often somebody who tells two equally likely data sets apart can be right, in words: at
+    most
+
+    .. math:: (e^\varepsilon + \delta) / (e^\varepsilon + 1)
+
+    of the time, half of one plus the largest total variation of neighbors (Kairouz, Oh and
+    Viswanath 2015, theorem 2.1). It is ``weak`` from 99 of 100 on."""
+
+    text: str
+    weak: bool
+
+    @staticmethod
+    def from_loss(epsilon: float, delta: str) -> Certainty:
+        """Rounded up, with two digits of what is left to 100.
+
+        >>> [Certainty.from_loss(e, "1e-10").text for e in (0.0, 1.0, 5.0, 16.75, 60.0)]
+        ['50.1', '73.2', '99.34', '99.9999947', '100']"""
+        wrong = float((1 - Fraction(delta)) * 100) / (1 + math.exp(min(epsilon, 700.0)))
+        digits = min(max(1, 1 - math.floor(math.log10(wrong))), 10) if wrong > 0 else 0
+        most = 100 - Fraction(math.floor(Fraction(wrong) * 10**digits), 10**digits)
+        text = f"{float(most):.{digits}f}".rstrip("0").rstrip(".") if most < 100 else "100"
+        return Certainty(text, wrong < 1)
 
 
 def _quoted(privacy: Statement) -> QuotedLoss:

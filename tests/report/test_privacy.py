@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +24,7 @@ from das.model.budget import Neighbours
 from das.model.ledger import Event
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, Mechanism
 from das.model.redistricting import H1, PL94
-from das.report.privacy import approx, bound, privacy_page
+from das.report.privacy import Certainty, approx, bound, privacy_page
 from tests.report.parsed import Page, assert_sound
 
 GAUSSIAN = DISCRETE_GAUSSIAN
@@ -35,8 +36,8 @@ def said(
     private: bool = True,
     target: Target | None = None,
     lost: bool = False,
+    cost: Fraction = Fraction(1, 3),
 ) -> GaussianStatement | GeometricStatement:
-    cost = Fraction(1, 3)
     parameter = neighbours.sensitivity / ((2 if mechanism is GAUSSIAN else 1) * cost)
     draws = [
         ("persons", "US", "hispanic * cenrace"),
@@ -157,7 +158,7 @@ def test_what_was_lost_is_told() -> None:
 
 def test_unbounded_neighbours() -> None:
     text = Page(privacy_page(said(neighbours=Neighbours.UNBOUNDED), "x")).text
-    assert "left out or added" in text
+    assert "whether a person was counted or not" in text
     assert "one record removed and one added" in text
 
 
@@ -228,7 +229,27 @@ def test_the_total_and_the_exact_figures_are_told_for_what_they_are() -> None:
     assert "for one record of each kind replaced by any other (bounded neighbors)." in text
     assert "it counts one record of each kind together" in text
     assert "All records together" not in text
-    assert "as long as the exact counts stay what they are" in text
+    assert "both of which leave the exact counts as they are" in text
     assert "Figures published exactly can reveal a change" in text
     data = data.make(**{**dict(data), "outside": ()})
     assert "exact counts stay" not in Page(privacy_page(data, "x")).text
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 4.6, 5.0, 9.62, 16.7472, 31.0, 400.0])
+@pytest.mark.parametrize("delta", ["0", "1e-10", "0.001"])
+def test_an_intruder_is_right_no_more_often_than_the_page_says(epsilon: float, delta: str) -> None:
+    """The best test of two neighbors of the mechanism that meets (epsilon, delta) exactly: it tells
+    with chance delta, and answers at random otherwise (Kairouz et al.)."""
+    exact = (1 - Fraction(delta)) / (1 + Fraction(math.exp(epsilon)))
+    said = Certainty.from_loss(epsilon, delta)
+    wrong = 1 - Fraction(said.text) / 100
+    assert wrong <= exact * (1 + Fraction(1, 10**9))
+    assert wrong >= exact * Fraction(9, 10) - Fraction(1, 10**11)
+    assert said.weak == (exact < Fraction(1, 100))
+
+
+@pytest.mark.parametrize("cost", ["1/1000", "2"])
+def test_the_page_promises_no_more_than_its_epsilon(cost: str) -> None:
+    text = Page(privacy_page(said(cost=Fraction(cost)), "x")).text
+    assert "nearly the same" not in text
+    assert ("by itself promises little" in text) == (cost == "2")
