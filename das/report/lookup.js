@@ -101,7 +101,7 @@
     if (!ends) return "\u2013";
     const outside = published < ends[0] || published > ends[1];
     if (!outside) return fromTo(...ends);
-    return brief ? `${fromTo(...ends)}\u00a0*` : `\u2691 outside ${fromTo(...ends)}`;
+    return brief ? `${fromTo(...ends)} *` : `\u2691 outside ${fromTo(...ends)}`;
   }
 
   function cells(row, q, i, unit, units) {
@@ -111,7 +111,7 @@
     if (brief && !q.within && !q.to && !q.exact) return;
     if (!brief) add(row, "td", q.noisy && q.measured[unit] ? number(q.noisy[at]) : q.exact ? "exact" : "not measured");
     const text = said(q, i, unit, units);
-    add(row, "td", text, text.startsWith("\u2691") ? { class: "outside" } : {});
+    add(row, "td", text, /^\u2691|\*$/.test(text) ? { class: "outside" } : {});
     if (withTruth) {
       add(row, "td", number(q.true[at]));
       add(row, "td", number(published - q.true[at]), { class: "strong" });
@@ -122,7 +122,7 @@
   function whyOutside(into) {
     if (!brief || ![...into.querySelectorAll("td, dd")].some((x) => x.textContent.endsWith("*"))) return;
     add(into, "p", "* The published count is outside: published counts add up over all places and none is negative, which moves some. " +
-      "And one interval in twenty misses by chance.", { class: "quiet" });
+      "And one interval in twenty misses by chance. Quote the interval with it.", { class: "quiet" });
   }
 
   // A long table is folded, so that those after it are seen.
