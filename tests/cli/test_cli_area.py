@@ -16,6 +16,7 @@ from das.errors import InputError
 from das.estimate.upward_pass import upward_pass
 from das.files.microdata import reading as microdata
 from das.model.measured_spine import MeasuredSpine
+from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease, open_release
 from tests.commands import Commands, Das
 from tests.worlds import Worlds
@@ -47,19 +48,43 @@ def by_level(opened: OpenedRelease, tree: MeasuredSpine, level: str) -> list[tup
     return list(zip(codes[tree.spine.up("Block", level)].tolist(), blocks.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("level", ["Tract", "State"])
-@pytest.mark.parametrize("spine", ["tabulation", "optimized"])
-def test_an_area_that_is_a_unit_has_the_full_information_estimate_of_it(
-    das: Das, worlds: Worlds, tmp_path: Path, spine: str, level: str
+@pytest.mark.parametrize("level", ["County", "Tract"])
+def test_an_area_that_is_a_unit_has_the_interval_of_its_unit(
+    das: Das, opened: OpenedRelease, run: Path, tmp_path: Path, level: str
 ) -> None:
-    """Of the tree that was measured: on the optimized spine its own tracts, and both parts of a
-    state.
-    """
-    run = worlds.run("run.seed=1", f"geography.spine={spine}", data="three thousand")
+    """That of ``das tables --margins`` and of the page."""
+    u, spine = opened.after.persons, opened.spine
+    pairs = zip(spine.geocodes(level)[spine.up("Block", level)], spine.geocodes("Block"))
+    blocks = listed(tmp_path / "units.csv", list(pairs))
+    query = u.schema.query("hispanic")
+    args = ("--statistics", "hispanic", "--json")
+    code, out, _ = das(run, "--blocks", blocks, *args)
+    assert code == 0
+    found = pd.DataFrame(json.loads(out)["rows"])
+    masks = query.index[None, :] == np.arange(query.answers)[:, None]
+    known = Intervals(opened, u).of_units(level, masks)
+    above = spine.levels[spine.index(level) - 1]
+    siblings = np.bincount(spine.up(level, above))[spine.up(level, above)]
+    some = siblings > 1  # an only child has the interval of its parent
+    assert some.any()
+    for i in range(query.answers):
+        here = found[found["field"].eq(f"hispanic[{i}]")].set_index("area")
+        here = here.loc[spine.geocodes(level)[some]]
+        assert np.abs(here["estimate"] - known.estimate[some, i]).max() < 0.02
+        assert np.abs(here["standard_error"] - known.error[some, i]).max() < 0.02
+        assert (here["estimate_low"] == known.low[some, i]).all()
+
+
+@pytest.mark.parametrize("level", ["Tract", "State"])
+def test_an_area_that_is_a_unit_of_the_measured_tree_alone_has_its_full_information_estimate(
+    das: Das, worlds: Worlds, tmp_path: Path, level: str
+) -> None:
+    """On the optimized spine its own tracts, and both parts of a state."""
+    run = worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand")
     opened = open_release(run / "release")
     u = opened.after.persons
     tree = opened.tree(u)
-    assert tree.alike == (spine == "tabulation")
+    assert not tree.alike
     blocks = listed(tmp_path / "units.csv", by_level(opened, tree, level))
     args = ("--statistics", "total", "--statistics", "hispanic", "--statistics", "housing:total")
     code, out, _ = das(run, "--blocks", blocks, *args, "--json")

@@ -31,7 +31,7 @@ def test_costs_of_changes_are_for_the_statement_and_for_programs(
     """The terminal has one line on privacy; privacy.html and --json have the sentences."""
     outcome = Outcome(RunDirectory(tmp_path), 1.0, cost=(SENTENCE,))
     spec = SimpleNamespace(
-        run=SimpleNamespace(private=True), publication=lambda: "dhc", universes=()
+        run=SimpleNamespace(private=True), publication=lambda: "dhc", universes=(), condition=""
     )
     for as_json in (False, True):
         running.show(spec, outcome, Stores(), show_errors=False, as_json=as_json)  # type: ignore[arg-type]

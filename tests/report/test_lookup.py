@@ -336,7 +336,8 @@ def test_the_public_reads_intervals_of_areas_and_why_a_count_is_outside(browsed,
     assert city["totals"] == ["42"]
     assert city["says"] == [
         "* The published count is outside: published counts add up over all places and none is"
-        " negative, which moves some. And one interval in twenty misses by chance.",
+        " negative, which moves some. And one interval in twenty misses by chance. Quote the interval"
+        " with it.",
         "To quote: “Providence city has 42 persons; before noise was added, the count was between"
         " 43 and 50 (95% confidence).”",
         "Others with this name: Providence County (County 44007) ",
