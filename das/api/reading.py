@@ -3,6 +3,7 @@ specification."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -248,6 +249,8 @@ def read_areas(
     )
     asked = area_counts.statistics(source, statistics)
     rows = counts(source, areas, asked, coverage, together=simultaneous).rows()
+    if unfinished := source.unfinished:
+        warnings.warn(unfinished, stacklevel=2)
     frame = pd.DataFrame([asdict(r) for r in rows]).astype(
         {"estimate_low": "Int64", "estimate_high": "Int64"} | dict.fromkeys(AREA_NUMBERS, float)
     )

@@ -317,11 +317,28 @@ class ReleaseSource(ReplicateSource):
         return IntervalOptions(said["replicates"], said["seed"], said["coverage"], said["rule"])
 
     def _intervals(self) -> Path | None:
-        return self.folder / INTERVALS if self._manifest() else None
+        return self.folder / INTERVALS if self._whole() else None
+
+    @property
+    def unfinished(self) -> str:
+        """What to say of intervals of the release that nobody can read yet; empty where they are
+        finished, or were never begun."""
+        try:
+            self._whole()
+        except replicates.UnfinishedIntervals as error:
+            return f"{error.what}: {error.remedy}"
+        return ""
 
     def _manifest(self) -> dict[str, Any]:
+        """As :meth:`_whole`; nothing while they are not finished."""
+        try:
+            return self._whole()
+        except replicates.UnfinishedIntervals:
+            return {}
+
+    def _whole(self) -> dict[str, Any]:
         """What the manifest of the intervals of the release says; nothing where it has none. Raises
-        :class:`ReleaseError` where they are another release's, or altered."""
+        :class:`ReleaseError` where they are another release's, not finished, or altered."""
         out = self.folder / INTERVALS
         if not (out / replicates.MANIFEST).is_file():
             return {}

@@ -275,11 +275,14 @@ def hold_intervals(
     opened: OpenedRelease, directory: RunDirectory, known: Mapping[str, TrueHistograms]
 ) -> list[CoverageRow]:
     """Write ``intervals.csv``: how often the intervals of a release contain the truth. Writes
-    nothing if the release has no intervals."""
+    nothing if the release has no intervals, or not yet all."""
     from das.release.own_replicates import OwnReplicates  # no run needs it
 
     tallies: dict[tuple[str, str], CoverageTally] = {}
-    for u, table, level, (value, lower, upper, _) in OwnReplicates.from_release(opened).intervals():
+    source = OwnReplicates.from_release(opened)
+    for u, table, level, (value, lower, upper, _) in (
+        () if source.unfinished else source.intervals()
+    ):
         true = known[u.name][level].open("intervals are held against it, for confidential/ only")
         tally_ = tallies[level, table.name] = CoverageTally()
         for start, stop in opened.spine.batches(level, len(table.columns)):

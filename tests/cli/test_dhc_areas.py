@@ -4,6 +4,8 @@ that replicates have made."""
 from __future__ import annotations
 
 import io
+import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -59,6 +61,23 @@ def test_without_replicates_there_are_counts_alone(
     assert found[["lower", "estimate"]].isna().all().all()
     code, _, err = commands.named("area")(worlds.dhc(), "--blocks", wards)
     assert (code, "`das intervals` makes them" in err) == (0, True)
+
+
+def test_while_replicates_are_made_there_are_counts_alone(
+    run: Path, wards: Path, commands: Commands, tmp_path: Path
+) -> None:
+    """Margins come from replicates alone, so they are refused, with the command that goes on."""
+    begun = shutil.copytree(run, tmp_path / "begun")
+    path = begun / "release" / "intervals" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in manifest.items() if k != "digests"}))
+    area = commands.named("area")(begun, "--blocks", wards)
+    call = ("--table", "P12", "--level", "County", "--margins")
+    tables = commands.named("tables")(begun, *call)
+    assert (area[0], area[2].count("das: note"), tables[0]) == (0, 1, 2)
+    for _, _, err in (area, tables):
+        assert f"`das intervals {begun / 'release'} --resume` goes on" in err
+        assert "makes them" not in err
 
 
 def test_margins_are_the_intervals_that_were_made(

@@ -7,8 +7,10 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shlex
 import shutil
 import zlib
+from contextlib import nullcontext
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -155,22 +157,82 @@ def test_the_page_of_a_plan_leads_with_what_is_published(run: Path) -> None:
     assert page.index(ends) < page.index(estimate)
 
 
-def test_intervals_that_are_being_made_are_waited_for(run: Path, tmp_path: Path) -> None:
-    """Not taken away: a live process writes them."""
+@pytest.fixture
+def begun(run: Path, tmp_path: Path) -> Path:
+    """A run whose intervals were begun, and not finished."""
     copy = shutil.copytree(run, tmp_path / "run")
-    folder = copy / "release" / "intervals"
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["digests"], manifest["rows"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    path = copy / "release" / "intervals" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["digests"], manifest["rows"], manifest["replicates"]
+    path.write_text(json.dumps(manifest))
+    return copy
+
+
+def test_intervals_that_are_being_made_are_waited_for(begun: Path) -> None:
+    """Not taken away: a live process writes them."""
+    folder = begun / "release" / "intervals"
     asked = IntervalOptions(4, seed=5, coverage=0.8, rule="ct")
     with RunDirectory(folder).lock():
         with pytest.raises(ReleaseError, match="another process is making") as caught:
-            das.read_areas(copy, kind="Place")
+            das.read_intervals(begun, method="replicates")
         assert "wait until it has ended" in str(caught.value)
         with pytest.raises(UserError, match="another process is making"):
-            make(copy / "release", folder, asked, workers=1, resume=False, progress=Silent())
+            make(begun / "release", folder, asked, workers=1, resume=False, progress=Silent())
     with pytest.raises(ReleaseError, match="not finished"):
+        das.read_intervals(begun, method="replicates")
+
+
+def test_a_finished_list_whose_files_change_is_altered_or_at_work(
+    run: Path, tmp_path: Path
+) -> None:
+    """More tables of intervals that were finished: for a while no list has their files."""
+    copy = shutil.copytree(run, tmp_path / "run")
+    folder = copy / "release" / "intervals"
+    (folder / "P9_State.parquet").write_bytes(b"a draft")
+    with RunDirectory(folder).lock(), pytest.warns(UserWarning, match="another process"):
+        assert das.read_areas(copy, kind="Place")["lower"].isna().all()
+    with pytest.raises(ReleaseError, match="does not match its digest"):
         das.read_areas(copy, kind="Place")
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["at work", "interrupted"])
+def test_areas_and_tables_need_not_wait_for_replicates(
+    begun: Path, worlds: Worlds, commands: Commands, live: bool
+) -> None:
+    """They say what they say of a release without replicates, and one note more."""
+    before = worlds.run("run.seed=1", data="one thousand")
+    folder = begun / "release" / "intervals"
+    note = "another process is making" if live else "`das intervals * --resume` goes on"
+    area = ("--kind", "Place", "--statistics", "share:P0040002/P0040001", "--statistics", "P1")
+    table = ("--level", "County", "--table", "P1", "--margins", "--quiet")
+    with RunDirectory(folder).lock() if live else nullcontext():
+        code, out, err = commands.named("area")(begun, *area)
+        assert (code, out) == (0, commands.named("area")(before, *area)[1])
+        notes = [line for line in err.splitlines() if "note" in line]
+        assert len(notes) == 1
+        assert fnmatch(notes[0], f"das: note: *{note}*")
+        code, out, err = commands.named("tables")(begun, *table)
+        assert (code, out) == (0, commands.named("tables")(before, *table)[1]), err
+        with pytest.warns(UserWarning, match="these intervals|intervals of") as warned:
+            found = das.read_areas(begun, kind="Place")
+        assert fnmatch(str(warned[0].message), f"*{note}*")
+        assert found["lower"].isna().all()
+        assert found["estimate_low"].notna().any()
+        code, _, err = commands.named("account")("verify", begun)
+        assert code == 2
+        assert fnmatch(err, f"*{note}*")
+        code, _, err = commands.named("evaluate")(begun)
+        assert code == 0, err
+
+
+def test_the_command_that_goes_on_does(begun: Path, commands: Commands) -> None:
+    """The one that is named, with the options of the first time."""
+    _, _, err = commands.named("account")("verify", begun)
+    (said,) = re.findall("`das intervals (.*)` goes on", err)
+    again = ("--replicates", 4, "--seed", 5, "--coverage", 0.8, "--rule", "ct", "--quiet")
+    code, _, err = commands.named("intervals")(*shlex.split(said), *again)
+    assert code == 0, err
+    assert commands.named("account")("verify", begun)[0] == 0
 
 
 def test_the_page_is_sound_and_says_what_it_is(text: str) -> None:

@@ -9,6 +9,7 @@ filter and a sum. Codes are those of ``dictionary.csv``. Rows of a seeded run ha
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -21,12 +22,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from das.accounting.document import NAME as STATEMENT
 from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
 from das.files.release import spine as spine_file
 from das.files.release.tables import GEOID, marks
 from das.files.run import run_directory
+from das.files.run.ledger import INTERVALS
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.names import Codes, encoded
@@ -47,6 +50,10 @@ GROUP = 1 << 17
 #: Of intervals that are not there yet: what to say, and what to do.
 BEING_MADE = ("another process is making these intervals", "wait until it has ended")
 _REMEDY = "take the folder away, and make the replicates again"
+
+
+class UnfinishedIntervals(ReleaseError):
+    """Intervals that another process is making, or that were begun and not finished."""
 
 
 def path_of(folder: Path, records: str, number: int) -> Path:
@@ -78,7 +85,16 @@ def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: Pr
 
 def check(folder: Path) -> None:
     """Check that a folder of intervals has exactly the files of its manifest, with their digests.
-    Raises :class:`ReleaseError`."""
+    Raises :class:`UnfinishedIntervals`, or :class:`ReleaseError` for anything else."""
+    try:
+        _check(folder)
+    except ReleaseError:
+        if run_directory.RunDirectory(folder).is_locked():
+            raise UnfinishedIntervals(BEING_MADE[0], where=folder, remedy=BEING_MADE[1]) from None
+        raise
+
+
+def _check(folder: Path) -> None:
     manifest = run_directory.read_json(folder / MANIFEST)
     said, number = manifest.get("digests"), manifest.get("replicates")
     if isinstance(said, dict) and (
@@ -87,13 +103,14 @@ def check(folder: Path) -> None:
         raise ReleaseError(
             f"gives {number!r} as the number of replicates", where=folder / MANIFEST, remedy=_REMEDY
         )
-    if not isinstance(said, dict) and run_directory.RunDirectory(folder).is_locked():
-        raise ReleaseError(BEING_MADE[0], where=folder, remedy=BEING_MADE[1])
     if not isinstance(said, dict):
-        raise ReleaseError(
-            "intervals were begun here, and not finished",
+        raise UnfinishedIntervals(
+            "intervals of replicates were begun here, and not finished",
             where=folder,
-            remedy="go on with `das intervals --resume`, or take the folder away",
+            remedy=(
+                f"`{_going_on(folder)}` goes on, with the other options of the first time; or take"
+                " the folder away"
+            ),
         )
     found = run_directory.tree_digests(folder)
     for name in sorted({*said, *found}):
@@ -101,6 +118,13 @@ def check(folder: Path) -> None:
             raise ReleaseError(
                 "does not match its digest in manifest.json", where=folder / name, remedy=_REMEDY
             )
+
+
+def _going_on(folder: Path) -> str:
+    """The command that makes the rest of the intervals of a folder."""
+    own = folder.name == INTERVALS and (folder.parent / STATEMENT).is_file()
+    of = [str(folder.parent)] if own else ["--out", str(folder)]
+    return shlex.join(["das", "intervals", *of, "--resume"])
 
 
 def check_kept(folder: Path, manifest: Mapping[str, Any]) -> None:

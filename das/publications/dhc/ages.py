@@ -362,7 +362,8 @@ def ages(
     def show() -> None:
         warn(source.private)
         if not found.replicates:
-            click.echo("without intervals: das intervals makes them")
+            why = source.unfinished or "das intervals makes them"
+            click.echo(f"without intervals: {why}")
         for name in (out, *drawn):
             click.echo(f"written: {name}")
 

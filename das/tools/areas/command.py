@@ -145,7 +145,9 @@ def area(
     if not called:
         _said(source, areas)
     computed = any(isinstance(a, ComputedStatistic) for a in wanted) or together
-    if computed or (source.measured is None and not found.replicates):
+    if not found.replicates and (unfinished := source.unfinished):
+        say_note(unfinished)
+    elif computed or (source.measured is None and not found.replicates):
         _said_of_replicates(found.replicates)
     if found.replicates:
         say_notes(source.beside)
