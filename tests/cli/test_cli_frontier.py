@@ -60,6 +60,11 @@ def test_a_study_is_drafted_and_made(folder: Path) -> None:
     assert code == 0, said
     (row,) = json.loads(said)
     assert row["setting"] == "No protection"
+    code, said = das("frontier", study, "--out", out, "--all", "--workers", 1, "--quiet")
+    assert code == 0, said
+    headline = re.search(r'<p class="lead">(.*?)</p>', (out / "frontier.html").read_text())
+    assert headline is not None
+    assert headline[1] in said
     assert {p.name for p in out.iterdir()} == {
         "study.toml", "study.json", "records.npz", "scores", "results.csv", "summary.csv",
         "frontier.html",
@@ -118,7 +123,7 @@ def fits(study: Path) -> int:
 def test_a_quick_draft_says_what_it_leaves_out(
     kind: str, two_states: Path, folder: Path, tmp_path: Path
 ) -> None:
-    """One key, and few places of the lowest levels; everything else is as in the full draft."""
+    """One key, and few places; everything else is as in the full draft."""
     full, quick = tmp_path / "full.toml", tmp_path / "quick.toml"
     data = (
         ("--data", folder / "people.csv", "--geography", "town,block")
@@ -131,10 +136,8 @@ def test_a_quick_draft_says_what_it_leaves_out(
     assert "do not decide by it" in said
     first, second = load_study(full).spec, load_study(quick).spec
     assert (first.study.repeats, second.study.repeats) == (5, 1)
-    assert second.sample.units == (1 if kind == "linked" else 5)
-    assert second.sample.level == {"linked": "Block_Group", "own codes": "Block"}.get(
-        kind, first.sample.level
-    )
+    assert second.sample.units == {"linked": 1, "own codes": 60, "table": 5}[kind]
+    assert second.sample.level == ("Block" if kind == "own codes" else first.sample.level)
     same = {"study", "sample"}
     assert first.model_dump(exclude=same) == second.model_dump(exclude=same)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,19 @@ def test_the_next_product_gives_everybody_away(made: FrontierResult) -> None:
     uniques = {"persons": "nonmodal unique"}
     assert value(made, "No protection", "precision", WITH_ALSO, **uniques) == 100
     assert value(made, "No protection", "agreement", persons="all") < 100
+
+
+def test_who_stands_out_is_counted(study: Path, made: FrontierResult) -> None:
+    """Alone in the block with sex and age, and of an origin that is not the most frequent there;
+    of several as frequent, the first of the schema is."""
+    text = study.with_name("people.csv").read_text()
+    people = [tuple(line.split(",")[1:]) for line in text.splitlines()[1:]]
+    alone = Counter(p[:3] for p in people)
+    origins = Counter((block, origin) for block, _, _, origin in people)
+    names = ("north", "south", "other")
+    most = {p[0]: max(names, key=lambda o: origins[p[0], o]) for p in people}
+    n = sum(alone[p[:3]] == 1 and p[3] != most[p[0]] for p in people)
+    assert f"Only {n} people stand out here" in made.picture.says
 
 
 def test_a_method_without_random_numbers_is_not_repeated(made: FrontierResult) -> None:

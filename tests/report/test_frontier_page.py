@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -20,7 +21,7 @@ from das.tools.protection.study.page import (
 
 FACTS = StudyFacts(
     name="by <hand>", level="Tract", lowest="Block", sampled=4, population=20, persons=900, units=30,
-    everybody=5000, households=True, tables="own", lines={"Block": 9}, also=("T9",),
+    everybody=5000, exposed=77, inhabited={"Block": 30, "Tract": 4, "areas": 4}, households=True, tables="own", lines={"Block": 9}, also=("T9",),
     known=("sex", "age"), sensitive=("race",), uses={"age": "Sex by age"}, use="age",
     use_level="Block", seeded=False,
 )  # fmt: skip
@@ -97,11 +98,58 @@ def test_the_page_names_the_best_setting_at_the_baseline() -> None:
     page, picture = frontier_page(MEANS, FACTS)
     assert "baseline, 4 (dp 0) has" in page
     assert picture.says in page
+    assert "of the 77 people who stand out" in picture.says
     assert "Confidential" in picture.svg()
     assert "by &lt;hand&gt;" in page
     assert "4 of 20 tracts" in page
     worse, _ = frontier_page([m for m in MEANS if m.curve != "dp"], FACTS)
     assert "No setting here leaves this attack at its" in worse
+
+
+@pytest.mark.parametrize(
+    ("exposed", "said"),
+    [
+        (0, "Nobody stands out here: chance decides. Take"),
+        (1, "Only 1 person stands out here: chance decides. Take"),
+        (29, "Only 29 people stand out here: chance decides. Take"),
+        (30, "At most, an attacker learns the race of 70.0 % of the 30 people who stand out"),
+    ],
+)
+def test_few_people_decide_nothing(exposed: int, said: str) -> None:
+    """Neither the page nor the slide names a setting as the best of so few."""
+    page, picture = frontier_page(MEANS, replace(FACTS, exposed=exposed))
+    assert picture.says.startswith(said)
+    assert picture.says in page
+    assert ("smallest error" in page) == (exposed == 30)
+    assert ("(sample.units) or --all." in page) == (exposed < 30)
+
+
+def test_all_places_have_few_who_stand_out() -> None:
+    """There are no more places to take."""
+    facts = replace(FACTS, exposed=9, sampled=20)
+    assert frontier_page(MEANS, facts)[1].says == "Only 9 people stand out here: chance decides."
+
+
+def test_one_place_alone_is_no_comparison() -> None:
+    """The level of the map, and others in the tables; where it is all there is, it is no sample."""
+    one = replace(FACTS, sampled=1, units=1, inhabited={"Block": 1, "Tract": 1, "areas": 1})
+    page, picture = frontier_page(MEANS, one)
+    assert picture.says.startswith("The errors are of 1 block alone: chance decides. Take")
+    assert "in 1 inhabited block of" in re.sub(r"\s+", " ", page)
+    for level in ("block", "tract", "area"):
+        assert f"The errors by {level} are those of one place" in page
+    whole, picture = frontier_page(MEANS, replace(one, population=1))
+    assert "smallest error" in picture.says
+    assert "the only tract." in whole
+    some = replace(one, units=30, inhabited=one.inhabited | {"Block": 30})
+    assert "The errors by block are" not in frontier_page(MEANS, some)[0]
+
+
+def test_names_keep_their_capitals_in_a_sentence() -> None:
+    facts = replace(FACTS, sensitive=("Hispanic origin",), uses={"age": "Hispanic origin by Race"})
+    says = frontier_page(MEANS, facts)[1].says
+    assert "learns the Hispanic origin of" in says
+    assert "for Hispanic origin by race, by block" in says
 
 
 @pytest.mark.parametrize("curve", ["none", "swap"])

@@ -182,6 +182,7 @@ def frontier(
 
     def for_a_reader() -> None:
         console().print(records_table("Protection methods (confidential)", lines))
+        click.echo(made.picture.says)
         click.echo(f"written: {made.page} ({made.table.name}, {made.summary.name})")
         for name in drawn:
             click.echo(f"written: {name}")

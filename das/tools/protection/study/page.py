@@ -92,6 +92,10 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _LINES = ("-", "--", "-.", ":")
 #: What the vertical axis shows.
 ABOVE, UNIQUES = "above baseline", "nonmodal unique"
+#: With fewer people who stand out, there is no conclusion.
+FEWEST = 30
+#: Words in titles that are names, also within a sentence.
+_NAMES = {"Hispanic", "Latino"}
 #: Where a label can stand: points to the right and down of its mark, and how it is anchored.
 _AROUND = (
     (7, 0, "start"), (-7, 0, "end"), (0, -9, "middle"), (0, 9, "middle"),
@@ -313,7 +317,8 @@ _AREAS = "areas"
 class StudyFacts:
     """What a page says about a study: its ``tables`` and ``lines`` by level, the ``sampled`` units of
     ``level`` of a ``population``, with ``persons`` in ``units`` of the ``lowest`` level, of
-    ``everybody``; the ``uses`` in words, and which one at which level is across the map."""
+    ``everybody``; how many of them are ``exposed``: they stand out. ``inhabited`` has the number of
+    attacked units by level; ``uses`` are in words, and one at a level is across the map."""
 
     name: str
     level: str
@@ -323,6 +328,8 @@ class StudyFacts:
     persons: int
     units: int
     everybody: int
+    exposed: int
+    inhabited: Mapping[str, int]
     households: bool
     tables: str
     lines: Mapping[str, int]
@@ -339,7 +346,7 @@ class StudyFacts:
 def frontier_page(means: Sequence[FrontierMean], facts: StudyFacts) -> tuple[str, Picture]:
     """One self-contained page, and the map alone."""
     settings = shown_settings(means, facts.spelt)
-    use = facts.uses[facts.use].lower()
+    use = inside(facts.uses[facts.use])
     across = f"mean absolute error: {use}, by {_place(facts.use_level)}"
     levels = [_place(lv) for lv in _levels(settings, facts.use)]
     drawn = risk_utility_map(settings, facts.use, facts.use_level, across)
@@ -363,6 +370,7 @@ def frontier_page(means: Sequence[FrontierMean], facts: StudyFacts) -> tuple[str
         place=_place(facts.use_level),
         lowest=_place(facts.lowest),
         level=_place(facts.level),
+        alone=[_place(lv) for lv, n in facts.inhabited.items() if n == 1],
         conclusion=headline,
     )
     note = (
@@ -371,6 +379,14 @@ def frontier_page(means: Sequence[FrontierMean], facts: StudyFacts) -> tuple[str
         " invariants."
     )
     return page, Picture(drawn, headline, note, private=True, confidential=True)
+
+
+def inside(title: str) -> str:
+    """A title within a sentence.
+
+    >>> inside("Hispanic origin by Race")
+    'Hispanic origin by race'"""
+    return " ".join(w if w in _NAMES else w.lower() for w in title.split())
 
 
 def _place(level: str) -> str:
@@ -438,7 +454,9 @@ def _biases(settings: Sequence[ShownSetting], facts: StudyFacts) -> list[dict[st
 
 def _headline(settings: Sequence[ShownSetting], facts: StudyFacts) -> str:
     """What a director reads first: what is learned at most, and the setting with the least error
-    among those that leave the attack at or below the baseline."""
+    among those that leave the attack at or below the baseline. Of few people it concludes nothing."""
+    if said := _too_few(facts):
+        return said
     own = [s for s in settings if s.first.tables == PUBLISHED]
     exposed = max(own, key=lambda s: s.value("confirmed", UNIQUES) or 0.0)
     safe = []
@@ -453,13 +471,25 @@ def _headline(settings: Sequence[ShownSetting], facts: StudyFacts) -> str:
     if (confirmed := exposed.value("confirmed", UNIQUES)) is not None:
         said = (
             f"At most, an attacker learns the {' and '.join(facts.sensitive)} of {figure(confirmed)} %"
-            f" of the people who stand out ({exposed.name}, {exposed.words}). "
+            f" of the {facts.exposed:,} people who stand out ({exposed.name}, {exposed.words}). "
         )
     if not safe:
         return f"{said}No setting here leaves this attack at its baseline."
     error, best = min(safe, key=lambda pair: pair[0])
     return (
         f"{said}Of the settings that leave this attack no better than its baseline, {best.name}"
-        f" ({best.words}) has the smallest error: {figure(error)} for {facts.uses[facts.use].lower()},"
+        f" ({best.words}) has the smallest error: {figure(error)} for {inside(facts.uses[facts.use])},"
         f" by {_place(facts.use_level)}."
     )
+
+
+def _too_few(facts: StudyFacts) -> str:
+    """Why nothing is concluded; empty if something is."""
+    n, whole = facts.exposed, facts.sampled == facts.population
+    remedy = "" if whole else " Take more places (sample.units) or --all."
+    if n < FEWEST:
+        who = {0: "Nobody stands out", 1: "Only 1 person stands out"}
+        return f"{who.get(n, f'Only {n} people stand out')} here: chance decides.{remedy}"
+    if not whole and facts.inhabited[facts.use_level] == 1:
+        return f"The errors are of 1 {_place(facts.use_level)} alone: chance decides.{remedy}"
+    return ""

@@ -33,7 +33,14 @@ from das.model.histogram import Histogram
 from das.model.names import level_inside
 from das.model.spine import Spine
 from das.report.chart import Picture
-from das.tools.protection.study.page import FrontierMean, FrontierRow, StudyFacts, frontier_page
+from das.tools.protection.study.page import (
+    UNIQUES,
+    FrontierMean,
+    FrontierRow,
+    StudyFacts,
+    frontier_page,
+    inside,
+)
 from das.tools.protection.study_records import StudyRecords
 from das.tools.protection.truth import study_input
 from das.tools.protection.truth.results import (
@@ -339,18 +346,20 @@ def _written(opened: OpenStudy, points: Sequence[FrontierPoint]) -> FrontierResu
     out = opened.folder.root / "summary.csv"
     rows_csv.write_rows(opened.folder.results, FrontierRow, lines)
     rows_csv.write_rows(out, FrontierMean, summary)
-    page, picture = frontier_page(summary, _facts(opened, population))
+    exposed = next(r.of for r in lines if (r.measure, r.persons) == ("confirmed", UNIQUES))
+    page, picture = frontier_page(summary, _facts(opened, points[0], population, int(exposed)))
     atomic.write_text(opened.folder.page, page, 0o600)
     return FrontierResult(opened.folder.results, out, opened.folder.page, summary, picture)
 
 
-def _facts(opened: OpenStudy, population: int) -> StudyFacts:
+def _facts(opened: OpenStudy, point: FrontierPoint, population: int, exposed: int) -> StudyFacts:
     """What the page says about the study."""
     spec = opened.study.spec
     use, level = opened.study.map_use
     units = np.concatenate(opened.groups)
     lowest = opened.spine.levels[-1]
-    inside = opened.truth.totals()
+    persons = opened.truth.totals()
+    measured = zip(*(g.uses for g in scores_of(opened, point)), strict=True)
     blocks = opened.spine.kept(spec.sample_level, units)[-1]
     titles = {u.name: u.title for u in opened.study.uses}
     return StudyFacts(
@@ -359,9 +368,11 @@ def _facts(opened: OpenStudy, population: int) -> StudyFacts:
         lowest=lowest,
         sampled=len(units),
         population=population,
-        persons=int(inside[blocks].sum()),
-        units=int((inside[blocks] > 0).sum()),
-        everybody=int(inside.sum()),
+        persons=int(persons[blocks].sum()),
+        units=int((persons[blocks] > 0).sum()),
+        everybody=int(persons.sum()),
+        exposed=exposed,
+        inhabited={of[0].level: sum(int(t.units.sum()) for t in of) for of in measured},
         households=spec.data.reader == "linked" or spec.data.household is not None,
         tables=opened.study.published.name,
         lines={lv: len(opened.study.published.lines(lv)) for lv in opened.study.published.tables},
@@ -380,10 +391,10 @@ def _spelt(opened: OpenStudy) -> dict[str, str]:
     """Queries that methods name in their labels, and levels, in words."""
     schema = opened.study.schema
     each = (getattr(p.method, "categories", ()) for p in opened.points().values())
-    queries = {q: schema.query(q).title.lower() for some in each for q in some}
+    queries = {q: inside(schema.query(q).title) for some in each for q in some}
     return queries | {lv: level_inside(lv) for lv in opened.spine.levels if "_" in lv}
 
 
 def _titles(opened: OpenStudy, names: Sequence[str]) -> tuple[str, ...]:
     """Attributes in words."""
-    return tuple((opened.study.schema.attribute(n).title or n).lower() for n in names)
+    return tuple(inside(opened.study.schema.attribute(n).title or n) for n in names)
