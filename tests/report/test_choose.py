@@ -230,6 +230,7 @@ def test_who_is_alone_are_those_of_das_risk(
         (("1940-pure-dp", "--units", "1,2,3,4"), "adds up in epsilon"),
         (("pl94-2010", "--units", NATION, "--universe", "housing"), "about persons"),
         (("pl94-2010", "--units", NATION, "--toml"), "goes without --page"),
+        (("pl94-2010", "--units", NATION, "--areas", __file__), "areas need real blocks"),
         (("pl94-2010", "--units", NATION, "--data", "x"), "goes without --units"),
         (("pl94-2010", "--units", "1,x"), "no list of whole numbers"),
     ],

@@ -531,6 +531,12 @@ def plan(
     request = PlanRequest(margins, added, coverage, chosen, changes, out)
     needs = {"--like": like, "--keep": keep, "--rho": rho, "--least": least, "--spare": spare}
     if page_file is not None:
+        if listed is not None:
+            raise UserError(
+                "areas need real blocks, and the page has units of equal size",
+                where="--areas",
+                remedy="leave --page out: das plan --areas shows these areas",
+            )
         _alone("--page", {**needs, **_asked(request, listed), "--json": as_json})
         require(of, "plan --page", "--page")
         _write_page(given, config.name, universe, page_file, units, paths, targets)

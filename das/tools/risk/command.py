@@ -42,8 +42,6 @@ from das.tools.risk.truth.exposure import (
     summary_of_plan,
     summary_of_run,
 )
-from das.truth.assessment import truth_of
-from das.truth.prepared import over
 
 # Numbers on the command line of `das risk`: exact ones, probabilities, priors of a count.
 
@@ -266,13 +264,10 @@ def _first(by_level: Mapping[str, Sequence[str]], queries: Sequence[str]) -> str
 def _of_run(
     run: Path, priors: Sequence[float], queries: Sequence[str]
 ) -> tuple[list[ExposureRow], list[str]]:
-    opened, known = truth_of(run)
-    u = opened.run.persons
-    tree = opened.tree(u)
-    measured = over(tree, known[u.name][opened.spine.levels[-1]])
-    given = (measured, opened.source(u), u.plan, tree, u.schema)
-    queries = _spelt(queries, u.plan)
-    by_level = queries_by_level(u.plan, u.schema, queries)
+    given = exposure.of_run(run)
+    _, _, plan, _, schema = given
+    queries = _spelt(queries, plan)
+    by_level = queries_by_level(plan, schema, queries)
     rows = []
     for prior in priors:
         rows += exposure.exposure(*given, prior=prior, queries=by_level)

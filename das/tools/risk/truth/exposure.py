@@ -50,6 +50,9 @@ REASON = (
 CLASSES = ("1", "2-9", "10-99", "100-999", "1000-9999", "10000+")
 _FIRST = np.array([1, 2, 10, 100, 1000, 10000])
 Ints = NDArray[np.int64]
+Exposed = tuple[
+    Mapping[str, Confidential[Histogram]], MeasurementSource, Plan, MeasuredSpine, Schema
+]
 
 
 @dataclass(frozen=True)
@@ -187,13 +190,17 @@ def uniques(histogram: Histogram, query: Query) -> tuple[Ints, Ints]:
 def alone(run: Path, queries: Sequence[str]) -> dict[str, int]:
     """How many persons of a finished run are unique at its lowest level, by query: the rows of
     :func:`exposure`, of units that were measured with it. Confidential."""
+    given = of_run(run)
+    rows = exposure(*given, prior=0.5, queries={given[2].levels[-1]: queries})
+    return {r.query: r.uniques for r in rows if r.bin == "all"}
+
+
+def of_run(run: Path) -> Exposed:
+    """What :func:`exposure` and :func:`ladder` take of a finished run. Confidential."""
     opened, known = truth_of(run)
     u, lowest = opened.run.persons, opened.spine.levels[-1]
     tree = opened.tree(u)
-    measured = over(tree, known[u.name][lowest])
-    asked = {lowest: queries}
-    rows = exposure(measured, opened.source(u), u.plan, tree, u.schema, prior=0.5, queries=asked)
-    return {r.query: r.uniques for r in rows if r.bin == "all"}
+    return over(tree, known[u.name][lowest]), opened.source(u), u.plan, tree, u.schema
 
 
 def _measured(plan: Plan, tree: MeasuredSpine, level: str) -> NDArray[np.bool_]:
