@@ -74,6 +74,7 @@ def test_a_run_keeps_them_and_evaluate_predicts_and_draws(worlds: Worlds, tmp_pa
     assert all(r.predicted is None for r in before)  # it was not corrected
     done = CliRunner().invoke(main, ["evaluate", str(run), "--picture", str(picture)])
     assert done.exit_code == 0, done.output
+    assert done.stderr.splitlines()[-1] == f"written: {picture} (confidential)"
     after = rows_csv.read_rows(kept, SizeRow, "errors by size")
     opened, known = truth_of(run)
     level = opened.spine.levels[-1]

@@ -137,7 +137,7 @@ def test_districts_are_in_natural_order_and_what_is_outside_says_why(opened: Ope
 
 def test_a_picture_of_areas_that_are_no_plan_is_refused(worlds: Worlds, tmp_path: Path) -> None:
     run = worlds.run("run.seed=1", data="three thousand")
-    for name, said in (("p.svg", "nothing to draw"), ("p.png", "end it in .svg")):
+    for name, said in (("p.svg", "with --blocks FILE --plan"), ("p.png", "end it in .svg")):
         asked = ["area", str(run), "--kind", "Place", "--picture", str(tmp_path / name)]
         done = CliRunner().invoke(main, asked)
         assert done.exit_code == 2

@@ -143,10 +143,13 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-def write_picture(path: Path, picture: Picture | None) -> str:
-    """Draw what ``--picture`` asks for; the file's name."""
+def write_picture(
+    path: Path, picture: Picture | None, what: str = "", remedy: str = "leave it out"
+) -> str:
+    """Draw what ``--picture`` asks for; the file's name. Raises :class:`UserError` where there is
+    no picture: it is of ``what``, and the ``remedy`` draws it."""
     if picture is None:
-        raise UserError("there is nothing to draw", where="--picture", remedy="leave it out")
+        raise UserError(f"there is nothing to draw{what}", where="--picture", remedy=remedy)
     write_outside(path, picture.svg().encode(), confidential=picture.confidential)
     return str(path)
 

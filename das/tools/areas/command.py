@@ -132,7 +132,8 @@ def area(
     if page is not None or picture is not None:
         from das.tools.areas import page as area_page
     if picture is not None:
-        click.echo(f"written: {write_picture(picture, area_page.picture(source, found))}", err=True)
+        drawn = write_picture(picture, area_page.picture(source, found), *NO_PLAN)
+        click.echo(f"written: {drawn}", err=True)
     if page is not None:
         atomic.write_text(page, area_page.page(source, found))
     elif out is not None:
@@ -154,6 +155,13 @@ def area(
     if out is not None and not as_json:
         warn(private)
         click.echo(f"written: {out} ({len(areas):,} areas)")
+
+
+#: Why some areas have no picture, and which do.
+NO_PLAN = (
+    ": the figure is of total persons in the districts of a plan, with each person in one",
+    "draw all districts, with --blocks FILE --plan or a --kind such as SLDL; or leave it out",
+)
 
 
 def _print(kind: str, coverage: float, rows: Sequence[AreaRow], private: Private) -> None:

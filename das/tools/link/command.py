@@ -72,7 +72,8 @@ def link(
     with Live(quiet) as progress:
         found = link_release(release_of(release), out, options, workers=workers, progress=progress)
     if picture is not None:
-        write_picture(picture, agreement_picture(out, found))
+        drawn = write_picture(picture, agreement_picture(out, found))
+        click.echo(f"written: {drawn}", err=True)
     return CommandAnswer(found, lambda: _print(found, out))
 
 

@@ -121,7 +121,8 @@ def evaluate(
     made, private = evaluating(directory).evaluated(directory, areas), privacy_of(run_dir)
     outcome = Outcome(directory, private=private, **made)
     if picture is not None:
-        write_picture(picture, _of_sizes(outcome))
+        drawn = write_picture(picture, _of_sizes(outcome))
+        click.echo(f"written: {drawn} (confidential)", err=True)
     rows = {u: marked_rows(map(vars, rs), private) for u, rs in outcome.rows.items()}
     return CommandAnswer(rows, lambda: _print_evaluated(outcome, areas, shows_errors(show_errors)))
 
