@@ -147,7 +147,9 @@ def tables(
     )
     table = table_export.choose(release.folder, every, release.spine.levels, name, lowest)
     places = (
-        PlaceColumns.of_level(release.spine, at) if areas is None else PlaceColumns.of_areas(areas)
+        PlaceColumns.of_level(release.spine, at)
+        if areas is None
+        else PlaceColumns.of_areas(areas, lowest)
     )
     wanted = places.wanted(prefixes, called) if one is None else place_search.only(places, one)
     with Live(quiet or out is None) as progress:

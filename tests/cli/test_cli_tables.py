@@ -452,9 +452,9 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
     )
     assert code == 0
     frame = pd.read_csv(io.StringIO(out), dtype={"GEOCODE": str}, keep_default_na=False)
-    assert list(frame)[:5] == ["GEOCODE", "GEOID", "NAME", "UNITS", "P0020001"]
+    assert list(frame)[:5] == ["GEOCODE", "GEOID", "NAME", "BLOCKS", "P0020001"]
     assert frame["GEOID"].astype(str).tolist() == ["4400759000", "4400799999"]
-    assert frame["UNITS"].tolist() == [2, 1]
+    assert frame["BLOCKS"].tolist() == [2, 1]
     assert frame.iloc[:, 4:].to_numpy().tolist() == [
         blocks[:2].sum().tolist(),
         blocks[2:].sum().tolist(),
@@ -471,7 +471,7 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
     listed.write_text("BLOCKID|DISTRICT\n440070101012004|7\n440070200001000|7\n")
     code, out, err = das(towns, "--areas", listed, "--table", "P2", "--json")
     (row,) = json.loads(out)["rows"]
-    assert (row["GEOCODE"], row["UNITS"], row["P0020001 Total"]) == (
+    assert (row["GEOCODE"], row["BLOCKS"], row["P0020001 Total"]) == (
         "7",
         2,
         int(blocks.iloc[1:, 0].sum()),

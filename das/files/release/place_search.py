@@ -3,6 +3,7 @@ their code or GEOID."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,8 +24,13 @@ from das.model.spine import Spine
 # The rows of a published table that a reader wants: units of a level, or areas off the spine,
 # which are sums of the lowest units; by code, by GEOID or by name.
 
-#: The column of areas that follows their codes: the number of their lowest units.
-UNITS = "UNITS"
+
+def counted(level: str) -> str:
+    """The column of areas that follows their codes: the number of their units of the lowest level.
+
+    >>> counted("Block"), counted("Block_Group"), counted("County")
+    ('BLOCKS', 'BLOCK_GROUPS', 'COUNTIES')"""
+    return f"{re.sub('Y$', 'IE', level.upper())}S"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +46,10 @@ class PlaceColumns:
         return PlaceColumns(spine.codes[spine.index(level)], identifiers(spine, level))
 
     @staticmethod
-    def of_areas(areas: Areas) -> PlaceColumns:
+    def of_areas(areas: Areas, lowest: str) -> PlaceColumns:
         known = {GEOID: areas.geoids, NAME: encoded(areas.called)}
         beside: dict[str, NDArray[Any]] = {c: there for c, there in known.items() if there.any()}
-        return PlaceColumns(areas.codes, beside | {UNITS: np.bincount(areas.area)})
+        return PlaceColumns(areas.codes, beside | {counted(lowest): np.bincount(areas.area)})
 
     def wanted(self, prefixes: Sequence[str], names: Sequence[str]) -> NDArray[np.bool_]:
         """The rows that match both lists; an empty list matches all.
@@ -128,7 +134,7 @@ class NamedPlace:
 def every(spine: Spine, areas: Sequence[Areas]) -> dict[str, PlaceColumns]:
     """All places, by level and then by kind of areas."""
     out = {level: PlaceColumns.of_level(spine, level) for level in spine.levels}
-    return out | {a.kind: PlaceColumns.of_areas(a) for a in areas}
+    return out | {a.kind: PlaceColumns.of_areas(a, spine.levels[-1]) for a in areas}
 
 
 def matches(
