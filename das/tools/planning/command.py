@@ -531,12 +531,7 @@ def plan(
     request = PlanRequest(margins, added, coverage, chosen, changes, out)
     needs = {"--like": like, "--keep": keep, "--rho": rho, "--least": least, "--spare": spare}
     if page_file is not None:
-        if listed is not None:
-            raise UserError(
-                "areas need real blocks, and the page has units of equal size",
-                where="--areas",
-                remedy="leave --page out: das plan --areas shows these areas",
-            )
+        _no_areas(listed)
         _alone("--page", {**needs, **_asked(request, listed), "--json": as_json})
         require(of, "plan --page", "--page")
         _write_page(given, config.name, universe, page_file, units, paths, targets)
@@ -629,6 +624,16 @@ def _write_page(
             "the page is about persons", where="--universe", remedy="leave it out with --page"
         )
     write_page(spec, config, file, units, paths, targets)
+
+
+def _no_areas(listed: Path | None) -> None:
+    """Areas are no part of a page. Raises :class:`UserError`."""
+    if listed is not None:
+        raise UserError(
+            "areas need real blocks, and the page has units of equal size",
+            where="--areas",
+            remedy="leave --page out: das plan --areas shows these areas",
+        )
 
 
 def _universe(spec: RunSpec, name: str | None) -> Planned:
