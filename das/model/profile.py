@@ -70,6 +70,13 @@ class ColumnProfile(Frozen):
         out[fine.index] = self.index
         return out
 
+    def mostly(self, fine: ColumnProfile) -> NDArray[np.int64]:
+        """The most frequent value here of each value of ``fine``; neither has empty ones."""
+        pairs, rows = np.unique(fine.index * len(self.values) + self.index, return_counts=True)
+        place, value = np.divmod(pairs[np.argsort(rows, kind="stable")], len(self.values))
+        last = len(place) - 1 - np.unique(place[::-1], return_index=True)[1]
+        return np.asarray(value[last], dtype=np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class InputProfile:

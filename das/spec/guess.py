@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.profile import AGES, ColumnProfile, InputProfile
@@ -77,6 +78,9 @@ FEW, CELLS = 60, 20_000
 #: A level that fewer rows have is not copied into a configuration, unless that is asked for: a
 #: configuration is published, and the level of a single person tells that this person exists.
 RARE = 10
+#: Rows in another place above than others of their place are errors if they are at most one in so many
+#: rows of the table, of those of their place, and in one of so many places (or in one alone).
+STRAY, STRAY_HERE, STRAY_PLACES = 200, 20, 20
 
 
 @dataclass
@@ -124,8 +128,10 @@ def guess(
     across = [c for c in rest if _words(c) & ACROSS and c.name not in geography]
     rest = [c for c in rest if c not in across]
     likely = _likely_places(rest, table.rows)
-    _places(out, [by_name[g] for g in geography] or likely, list(by_name), asked=bool(geography))
-    out.notes = _notes(table, out)
+    chosen, out.notes = _without_strays([by_name[g] for g in geography] or likely, table.path)
+    rest = [chosen.get(c.name, c) for c in rest]
+    _places(out, [*chosen.values()], list(by_name), asked=bool(geography))
+    out.notes += _notes(table, out)
     _across(out, across)
     _of_places(
         out,
@@ -271,6 +277,55 @@ def _places(
         out.geography, out.within_parent = chosen, True
         return
     _by_containment(out, chosen, _contained(by_size))
+
+
+def _without_strays(
+    chosen: Sequence[ColumnProfile], path: str
+) -> tuple[dict[str, ColumnProfile], list[str]]:
+    """The columns of places without the few rows that are in another place above than others of their
+    place, and what to tell of these. The smallest places correct those above: a row is told once."""
+    whole = [c for c in reversed(chosen) if not c.empty]
+    columns = {c.name: c for c in sorted(whole, key=lambda c: len(c.values), reverse=True)}
+    told, notes, order = set[int](), list[str](), list(columns)
+    for i, above in enumerate(order):
+        for fine in (columns[name] for name in order[:i]):
+            coarse = columns[above]
+            main = coarse.mostly(fine)
+            rows = np.flatnonzero(main[fine.index] != coarse.index)
+            if _are_strays(fine, rows) and len(np.unique(main)) > 1:
+                kept, index = np.unique(main[fine.index], return_inverse=True)
+                values = tuple(coarse.values[k] for k in kept)
+                columns[above] = ColumnProfile(above, values, index.astype(np.int64).ravel())
+                if new := [r for r in rows.tolist() if r not in told]:
+                    notes.append(_stray_note(fine, coarse, new, path))
+                    told.update(new)
+    return {c.name: columns.get(c.name, c) for c in chosen}, notes
+
+
+def _are_strays(fine: ColumnProfile, rows: NDArray[np.int64]) -> bool:
+    """Whether so few ``rows`` look like errors: codes that repeat do so in many places and rows."""
+    places, n = len(fine.values), len(fine.index)
+    here, every = (np.bincount(i, minlength=places) for i in (fine.index[rows], fine.index))
+    few = len(rows) * STRAY <= n and bool((here * STRAY_HERE <= every).all())
+    return few and 0 < int((here > 0).sum()) <= max(1, places // STRAY_PLACES)
+
+
+def _stray_note(fine: ColumnProfile, coarse: ColumnProfile, rows: Sequence[int], path: str) -> str:
+    """The first place with such rows, where these are, and what was decided."""
+    place = fine.index[rows[0]]
+    mine = [r for r in rows if fine.index[r] == place]
+    others = list(dict.fromkeys(coarse.values[coarse.index[r]] for r in mine))
+    main, total = coarse.values[coarse.mostly(fine)[place]], int((fine.index == place).sum())
+    called, first = ("row", 1) if path.endswith(".parquet") else ("line", 2)
+    at = ", ".join(f"{r + first:,}" for r in mine[:5])
+    more = len(rows) - len(mine)
+    return (
+        f"{fine.name} {fine.values[place]} is in {coarse.name} {main}, but {len(mine):,} of its"
+        f" {total:,} rows {'is' if len(mine) == 1 else 'are'} in {' or '.join(others[:3])} ({called}"
+        f" {at}{', ...' * (len(mine) > 5)}{f'; and {more:,} rows of other places' * (more > 0)}):"
+        " is that an error? It was taken for one. A run refuses the table until it is corrected; or,"
+        f" if codes of {fine.name} do repeat, until unique_within_parent = true is under [data.columns]"
+    )
 
 
 def _by_containment(out: Guess, chosen: list[ColumnProfile], chain: list[ColumnProfile]) -> None:

@@ -488,3 +488,72 @@ def test_files_that_are_no_table_say_the_way_out(tmp_path: Path, data: bytes, sa
     assert done.exit_code == 2
     assert said in done.output
     assert "what to do" in done.output
+
+
+def towns(*moved: int, elsewhere: str = "D2") -> list[dict[str, str]]:
+    """Ten municipalities of two districts of one region each; some rows ``moved``."""
+    draw = random.Random(7)
+    return [
+        {
+            "region": "NS"[(i % 10 > 4) ^ (i in moved)],
+            "district": f"D{1 + (i % 10 > 4)}" if i not in moved else elsewhere,
+            "municipality": f"{i % 10:02d}008",
+            "sex": draw.choice(("female", "male")),
+        }
+        for i in range(2_000)
+    ]
+
+
+@pytest.mark.parametrize("elsewhere", ["D2", "D9"])
+def test_one_row_in_another_district_is_an_error_and_no_structure(
+    tmp_path: Path, elsewhere: str
+) -> None:
+    """The tree is that of all other rows. The row is told once, though its region is another, too,
+    by its line; a run refuses it, and the corrected table has the same draft and no note."""
+    right, wrong = written(tmp_path / "right.csv", towns()), tmp_path / "wrong.csv"
+    spec, said = drafted(written(wrong, towns(1231, elsewhere=elsewhere)))
+    assert f"1 of its 200 rows is in {elsewhere} (line 1,233): is that an error?" in said
+    assert "municipality 01008 is in district D1, but" in said
+    assert said.count("is that an error") == 1
+    assert "codes put together" not in said
+    assert wrong.read_text().splitlines()[1232].startswith(f"S,{elsewhere},01008")
+    same, clean = drafted(right)
+    assert "is that an error" not in clean
+    assert spec["geography"] == same["geography"]
+    assert spec["data"]["columns"] == same["data"]["columns"]
+    assert spec["schema"] == same["schema"]
+    done = das("run", wrong.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet", *BARE)
+    assert done.exit_code == 2
+    assert "'01008' is in" in done.output
+    assert "unique_within_parent = true" in done.output
+
+
+def test_a_row_of_parquet_is_told_by_its_number(tmp_path: Path) -> None:
+    table = tmp_path / "people.parquet"
+    pq.write_table(pa.Table.from_pylist(towns(1231)), table)
+    assert "(row 1,232)" in drafted(table, "--geography", "district,municipality")[1]
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [range(1, 2_000, 100), range(10), range(1, 110, 10)],
+    ids=["a tenth of one", "one of each", "more than one in 200"],
+)
+def test_many_rows_elsewhere_are_codes_that_repeat(tmp_path: Path, moved: range) -> None:
+    """Too many of their place, of too many places, or of the table."""
+    table = written(tmp_path / "people.csv", towns(*moved))
+    said = drafted(table, "--geography", "district,municipality")[1]
+    assert "codes put together" in said
+    assert "is that an error" not in said
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_most_frequent_value_of_each_place(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    fine, coarse = draw.integers(0, 7, 400), draw.integers(0, 4, 400)
+    fine[:7] = range(7)
+    columns = (ColumnProfile("", tuple("abcdefg"), fine), ColumnProfile("", tuple("wxyz"), coarse))
+    rows = np.zeros((7, 4), dtype=int)
+    np.add.at(rows, (fine, coarse), 1)
+    found = columns[1].mostly(columns[0])
+    assert (rows[range(7), found] == rows.max(axis=1)).all()
