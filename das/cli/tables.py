@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -299,6 +300,9 @@ def _found(release: ReleaseSource, prefixes: Sequence[str], called: Sequence[str
     def show() -> None:
         warn(release.private)
         console().print(records_table("Units and areas", rows))
+        if called:
+            command = shlex.join(["das", "area", str(release.folder), "--name", found[0].geoid])
+            click.echo(f"counts with intervals: {command}")
 
     return CommandAnswer(marked_rows(rows, release.private), show)
 

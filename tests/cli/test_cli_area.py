@@ -315,5 +315,13 @@ def test_a_place_by_its_name(das: Das, run: Path) -> None:
     code, out, _ = das(run, "--name", spine.code("Tract", 3), "--json")
     (row, _) = json.loads(out)["rows"]  # persons, and housing units
     assert (code, row["area"]) == (0, spine.code("Tract", 3))
+    code, out, _ = das(run, "--name", one["area"])
+    (total, _) = json.loads(das(run, "--name", one["area"], "--json")[1])["rows"]
+    count, low, high = (f"{total[k]:,}" for k in ("value", "estimate_low", "estimate_high"))
+    assert code == 0
+    assert f"has {count} persons; before noise was added, the count was between {low}" in out
+    assert f" and {high} (95% confidence).”" in out
+    assert "To quote" not in das(run, "--kind", "Place")[1]
+    assert "To quote" not in das(run, "--name", one["area"], "--statistics", "P0010003")[1]
     code, _, err = das(run, "--name", "simulated city 1", "--kind", "Place")
     assert (code, "places have this name: Place Simulated city 1 (" in err) == (2, True)

@@ -366,6 +366,10 @@ def test_units_are_found_by_name_and_by_geoid(das: Das, towns: Path) -> None:
             "geoid": "4400759000",
         }
     ]
+    (line,) = (
+        s for s in das(towns, "--name", "prov")[1].splitlines() if s.startswith("counts with")
+    )
+    assert line.endswith(f"das area {towns} --name 4400759000")
     assert "440070101012004" in das(towns, "--geocode", "440070101012004")[1]
     assert das(towns, "--name", "Wonderland")[0] == 2
     code, _, err = das(towns, "--level", "Block", "--table", "P1", "--name", "Providence")

@@ -171,6 +171,25 @@ def _print(kind: str, coverage: float, rows: Sequence[AreaRow], private: Private
     ordered = sorted(rows, key=lambda r: (not r.area, natural(r.name or r.area)))
     warn(private)
     console().print(records_table(f"{kind}: intervals at {100 * coverage:g} %", _shown(ordered)))
+    if len({r.area for r in rows}) == 1 and (sentence := _quoted(rows[0], coverage)):
+        click.echo(sentence)
+
+
+def _quoted(row: AreaRow, coverage: float) -> str | None:
+    """A sentence on the total of a place, as its page has it; none without an interval, and of
+    another count."""
+    low, high = (
+        (row.estimate_low, row.estimate_high) if row.lower is None else (row.lower, row.upper)
+    )
+    if row.field != "total" or low is None or high is None:
+        return None
+    before = (
+        "this follows from counts that were published without noise"
+        if low == high
+        else f"before noise was added, the count was between {max(low, 0):,.0f} and {high:,.0f}"
+        f" ({100 * coverage:g}% confidence)"
+    )
+    return f"To quote: “{row.name or row.area} has {row.value:,.0f} {row.universe}; {before}.”"
 
 
 def _chosen(
