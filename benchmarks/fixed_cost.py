@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data
+from benchmarks.common import RHODE_ISLAND, ROOT, Figures, no_data, shared_data
 from benchmarks.whole_run import WholeRun, measured
 
 #: Stages that draw pages, or gather what they show.
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if data is None:
             figures.skipped("all", no_data(RHODE_ISLAND))
             return
-        what = ["run", str(CONFIG), "--data", str(data)]
+        what = [*what, "--data", str(data)]
     name = "Rhode Island" if given.rhode_island else "packaged extract"
     sources = [ROOT, *([given.against.resolve()] if given.against else [])]
     with tempfile.TemporaryDirectory() as folder:
