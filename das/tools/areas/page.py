@@ -212,6 +212,10 @@ def page(source: ReleaseSource, counts: AreaCounts) -> str:
     )
 
 
+#: A picture names so many districts at most.
+MOST_NAMED = 12
+
+
 def picture(source: ReleaseSource, counts: AreaCounts) -> Picture | None:
     """The deviations of a plan, from the smallest district to the largest, with their intervals;
     none of areas that are no plan."""
@@ -219,7 +223,7 @@ def picture(source: ReleaseSource, counts: AreaCounts) -> Picture | None:
     if plan is None or not plan.ideal:
         return None
     chart = Chart(WIDE_PICTURE, HIGH)
-    ranked = sorted((c for _, c in plan.districts), key=lambda c: c.published)
+    names, ranked = zip(*sorted(plan.districts, key=lambda d: d[1].published), strict=True)
     percent = [100 * (c.published / plan.ideal - 1) for c in ranked]
     chart.bars([(i - 0.4, i + 0.4, 0.0, p) for i, p in enumerate(percent)], MarkStyle(PUBLISHED))
     held = [
@@ -231,9 +235,11 @@ def picture(source: ReleaseSource, counts: AreaCounts) -> Picture | None:
         chart.errors(at, middle, lows, highs, MarkStyle(INK, width=0.8), cap=1.5)
     chart.rule(0)
     chart.x.ticks = []
-    chart.x.label = f"{len(ranked):,} districts, from the smallest to the largest"
+    named = f": {', '.join(names)}" * (len(names) <= MOST_NAMED)
+    chart.x.label = f"{len(ranked):,} districts, from the smallest to the largest{named}"
     chart.y.label = "deviation from the ideal population, %"
-    lines = f"; lines are intervals at {100 * counts.coverage:g} %" * bool(held)
+    about = "" if counts.replicates else " about the estimates from all measurements"
+    lines = f"; lines are intervals at {100 * counts.coverage:g} %{about}" * bool(held)
     note = f"Published counts{lines}. Ideal population: {plan.ideal:,.1f}. {source.name}."
     return Picture(chart, plan.says, note, source.private)
 
