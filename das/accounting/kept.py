@@ -5,7 +5,7 @@ how much answers differ, and delta, as exact numbers. Names of paths decide noth
 values in memory; commands and runs keep them in files (:mod:`das.files.kept_epsilons`).
 
 What is kept is not believed where it matters: ``das account verify`` computes every value of a
-release (:func:`recomputed`)."""
+release, and a register what it holds against its cap (:func:`recomputed`)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class KeptEpsilons(MutableMapping[str, WorstLoss]):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._known = {**_packaged(), **written_in(path)}
+        self._known = {**written_in(path), **_packaged()}
 
     def __getitem__(self, key: str) -> WorstLoss:
         return self._known[key]

@@ -42,7 +42,7 @@ Masks = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class CountIntervals:
-    """What is known of counts, arrays ``(rows, columns)``: the unbiased ``estimate`` and its
+    """Intervals of counts, arrays ``(rows, columns)``: the unbiased ``estimate`` and its
     standard ``error``, NaN where nothing determines the count; what the count is at the ``least``
     and at the ``most``; and the ends ``low`` and ``high`` of its interval, ``high`` negative
     where there is none. What is certain is its own estimate and interval, without error."""
@@ -96,11 +96,11 @@ class Intervals:
         moved into the public range; and margins; both ``(units, columns)``. A margin is 0 for a
         certain count. It is ``UNKNOWN`` where nothing determines the sum, and in batches without
         a ``wanted`` unit, ``(units of the level,)``."""
-        estimate, error, least, most = self._told(level, columns, start, stop, wanted)
+        estimate, error, least, most = self._estimated(level, columns, start, stop, wanted)
         return self._rounded(estimate, error, least, most)
 
     @one_thread()
-    def _told(
+    def _estimated(
         self,
         level: str,
         columns: Masks,
@@ -148,7 +148,7 @@ class Intervals:
         most = self.most(level, start, stop)
         limit = np.array([NO_LIMIT]) if most is None else most
         return self._ended(
-            *self._told(level, columns, start, stop, wanted), low=0, high=limit[:, None]
+            *self._estimated(level, columns, start, stop, wanted), low=0, high=limit[:, None]
         )
 
     def of_areas(self, areas: Areas, columns: Masks) -> CountIntervals:

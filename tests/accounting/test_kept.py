@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from das.accounting import kept, profile
 from das.accounting.draws import Differing, changed
 from das.accounting.worst import WorstLoss
 from das.files import kept_epsilons
+from das.register.book import Cap
 from das.release import verify
 from das.spec import parse
 from docs.kept import computed
@@ -137,3 +139,28 @@ def test_verification_computes_again(
     verify.whole.verified(folder)
     assert seen == [True]
     assert kept.KEEPER.get() is not None
+
+
+def test_a_cap_is_held_against_what_is_computed(
+    persons: Differing, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kept value of the user's file that is too small does not open the cap."""
+    true = kept.worst_epsilon(persons, DELTA)
+    keeper = kept.KEEPER.get()
+    assert keeper is not None
+    keeper[kept.key(persons, DELTA)] = WorstLoss(0.0, 0.1, true.at)
+    assert kept.worst_epsilon(persons, DELTA).high == 0.1
+    cap = Cap("epsilon", Fraction(100), DELTA)
+    spending = SimpleNamespace(
+        alone=False, epsilon=Fraction(0), rho=persons[0].rho, differing=persons
+    )
+    assert cap.spent([spending]) == Fraction(true.high)  # type: ignore[list-item]
+
+
+def test_the_value_of_the_package_is_taken_before_that_of_the_user(
+    persons: Differing, tmp_path: Path
+) -> None:
+    key, known = next(iter(kept_epsilons._packaged().items()))
+    mine = kept_epsilons.KeptEpsilons(tmp_path / "mine")
+    mine[key] = WorstLoss(0.0, 0.1, known.at)
+    assert kept_epsilons.KeptEpsilons(tmp_path / "mine")[key] == known
