@@ -15,7 +15,7 @@ from scipy import sparse
 
 from das.model.frozen import Frozen
 from das.tools.protection.published import UNBOUNDED, ProtectedTables
-from das.tools.protection.truth.methods.unit_lines import DistinctLines
+from das.tools.protection.truth.methods.complementary import DistinctLines
 
 
 @dataclass(frozen=True, eq=False)

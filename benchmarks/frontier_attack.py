@@ -31,10 +31,9 @@ from das.publications.dhc.model.persons import DHCP
 from das.tools.protection import census_tables
 from das.tools.protection.attack import AttackOptions, AttackStatus, Reconstruction, reconstruct
 from das.tools.protection.attack.reidentification import reidentify
+from das.tools.protection.census_tables import recoded
 from das.tools.protection.published import ProtectedTables, TableSet
-from das.tools.protection.recoding import recoded
-from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
-from das.tools.protection.truth.method import Unprotected, exact_lines
+from das.tools.protection.truth.method import NO_HOUSEHOLD, StudyRecords, Unprotected, exact_lines
 from das.tools.protection.truth.methods.swapping import HIGH, LOW
 from das.tools.protection.truth.reconstructing import AttackSource
 

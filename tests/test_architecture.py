@@ -525,11 +525,7 @@ def beyond(modules: set[str]) -> set[str]:
 
 def test_an_attack_cannot_reach_records() -> None:
     """It sees what a method publishes, not whom it protects."""
-    records = {
-        "das.model.confidential",
-        "das.tools.protection.truth.method",
-        "das.tools.protection.study_records",
-    }
+    records = {"das.model.confidential", "das.tools.protection.truth.method"}
     assert not reach("das.tools.protection.attack", packages=False) & records
     assert records <= reach("das.tools.protection.truth.methods.swapping", packages=False)
 
@@ -870,7 +866,6 @@ FINDS_CODE = {"das.engine.enclosure", "das.plugins"}
 OTHER_FORMATS = {
     "das.register.file",
     "das.publications.published.fetch",
-    "das.tools.protection.study.points",
     "das.tools.protection.attack.published_tables",
     "das.tools.link.averages",
     "das.publications.dhc.truth.simulated",

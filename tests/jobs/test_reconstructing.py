@@ -14,7 +14,7 @@ from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.tools.protection import census_tables
 from das.tools.protection.attack import AttackOptions, AttackStatus, published_tables
-from das.tools.protection.census_tables import field_of, published_columns
+from das.tools.protection.census_tables import coarsest_schema, field_of, published_columns
 from das.tools.protection.published import (
     UNBOUNDED,
     WITHHELD,
@@ -22,7 +22,6 @@ from das.tools.protection.published import (
     LineMatrix,
     ProtectedTables,
 )
-from das.tools.protection.recoding import coarsest_schema
 from das.tools.protection.study import files
 from das.tools.protection.truth import reconstructing
 from das.tools.protection.truth.reconstructing import AttackSource, attack_folder

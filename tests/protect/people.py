@@ -11,7 +11,7 @@ from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
 from das.tools.protection.published import TableSet
-from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
+from das.tools.protection.truth.method import NO_HOUSEHOLD, StudyRecords
 
 SCHEMA = Schema.from_attributes(
     "small",

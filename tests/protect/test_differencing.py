@@ -10,8 +10,8 @@ from das.model.tabulation import Tabulation
 from das.tables import table
 from das.tools.protection.published import TableSet
 from das.tools.protection.truth.method import exact_lines
+from das.tools.protection.truth.methods.complementary import partners
 from das.tools.protection.truth.methods.suppression import Suppression
-from das.tools.protection.truth.methods.unit_lines import partners
 from tests.protect.people import SCHEMA, records, tables
 
 SPINE = Spine.from_frame({"Town": ["a", "a", "a"], "Block": ["1", "2", "3"]}, ["Town", "Block"])

@@ -10,9 +10,8 @@ from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation
 from das.publications.dhc.model.persons import DHCP
-from das.tools.protection.census_tables import joined_set, named_set, own_set, schema_of
+from das.tools.protection.census_tables import joined_set, named_set, own_set, recoded, schema_of
 from das.tools.protection.published import WITHHELD, LevelLines
-from das.tools.protection.recoding import recoded
 from das.tools.protection.uses import TableUse, TiledUse
 
 PEOPLE = Schema.from_attributes("people", {"sex": 2, "age": 3, "origin": 2})

@@ -11,7 +11,7 @@ from benchmarks.suppression import RATES, rates
 from das.model.spine import Spine
 from das.tools.protection import census_tables
 from das.tools.protection.published import UNBOUNDED, WITHHELD
-from das.tools.protection.study_records import StudyRecords
+from das.tools.protection.truth.method import StudyRecords
 from das.tools.protection.truth.methods.suppression import Suppression, races
 
 MEN = {"sex": "Male", "age": "30-34", "hispanic": "not-hispanic"}

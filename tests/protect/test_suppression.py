@@ -14,9 +14,9 @@ from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
 from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines, TableSet
-from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.truth.method import exact_lines
+from das.tools.protection.truth.method import StudyRecords, exact_lines
 from das.tools.protection.truth.methods.complementary import (
+    DistinctLines,
     Protection,
     audit,
     cheapest,
@@ -25,7 +25,6 @@ from das.tools.protection.truth.methods.complementary import (
     ranges,
 )
 from das.tools.protection.truth.methods.suppression import Suppression
-from das.tools.protection.truth.methods.unit_lines import DistinctLines
 from tests.protect.people import GRID, GRID_TABLES, records, tables
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from das.errors import InputError, SpecError
-from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.truth.method import exact_lines
+from das.tools.protection.truth.method import StudyRecords, exact_lines
 from das.tools.protection.truth.methods.swapping import (
     HIGH,
     LOW,

@@ -20,8 +20,7 @@ from das.tools.protection.published import (
     ProtectedTables,
     TableSet,
 )
-from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
-from das.tools.protection.truth.method import Unprotected, generator
+from das.tools.protection.truth.method import NO_HOUSEHOLD, StudyRecords, Unprotected, generator
 
 SCHEMA = Schema.from_attributes("people", {"age": ["young", "old"], "sex": ["f", "m"]})
 SPINE = Spine.from_frame(

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from das.tools.protection.published import LevelLines, ProtectedTables, TableSet
-from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.truth.method import ProtectionMethod, exact_lines
+from das.tools.protection.truth.method import ProtectionMethod, StudyRecords, exact_lines
 
 
 @dataclass(frozen=True)

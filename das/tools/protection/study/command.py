@@ -33,8 +33,13 @@ from das.tools.protection.study.page import ABOVE, UNIQUES, FrontierMean, shown_
 from das.tools.protection.study.spec import LINKED_NAME, draft_of_linked, draft_of_table
 from das.tools.protection.truth import study_input
 from das.tools.protection.truth.frontier import run_study
-from das.tools.protection.truth.protecting import protect_records, study_of_method
-from das.tools.protection.truth.study import METHODS, load_study, resolved_study
+from das.tools.protection.truth.study import (
+    METHODS,
+    load_study,
+    protect_records,
+    resolved_study,
+    study_of_method,
+)
 
 #: What a quick study leaves out.
 QUICK = (

@@ -41,8 +41,8 @@ from das.tools.protection.study.page import (
     frontier_page,
     inside,
 )
-from das.tools.protection.study_records import StudyRecords
 from das.tools.protection.truth import study_input
+from das.tools.protection.truth.method import StudyRecords
 from das.tools.protection.truth.results import (
     GroupScores,
     SampledRatio,

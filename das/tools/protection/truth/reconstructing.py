@@ -37,9 +37,13 @@ from das.tools.protection.attack import (
     reconstruct,
 )
 from das.tools.protection.attack.reidentification import KNOWN, ReidentificationScores, reidentify
-from das.tools.protection.census_tables import PublishedColumns, field_of, published_columns
+from das.tools.protection.census_tables import (
+    PublishedColumns,
+    field_of,
+    published_columns,
+    recoded,
+)
 from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
-from das.tools.protection.recoding import recoded
 from das.tools.protection.study import files
 from das.tools.protection.truth.methods.rounding import Rounding
 from das.tools.protection.truth.study_input import linked_people

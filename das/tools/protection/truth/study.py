@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 from das.accounting.document import decimal
 from das.accounting.guarantee import DEFAULT_DELTA
 from das.accounting.zcdp import tight
-from das.errors import InputError, SpecError
+from das.engine import Progress
+from das.errors import InputError, SpecError, UserError
 from das.files import packaged
-from das.files.run.run_directory import read_text
+from das.files.run.run_directory import create_private, read_text, refuse_full
 from das.model.exact import exact
 from das.model.histogram import Histogram
 from das.model.schema import Schema
@@ -28,7 +29,7 @@ from das.model.tabulation import Tabulation
 from das.release.opened import open_release
 from das.runs import pipeline
 from das.spec import RunSpec, of_kind, of_tree
-from das.spec.tree import built
+from das.spec.tree import built, override
 from das.tools.protection.attack import AttackOptions
 from das.tools.protection.census_tables import DHC as WITHOUT_RELATIONSHIPS
 from das.tools.protection.census_tables import joined_set, named_set, own_set, schema_of
@@ -40,11 +41,18 @@ from das.tools.protection.study.spec import (
     MethodSetting,
     StudySpec,
     StudyTable,
+    draft_of_linked,
     study_of,
 )
-from das.tools.protection.study_records import StudyRecords
 from das.tools.protection.truth import method as protection_method
-from das.tools.protection.truth.method import Guarantee, ProtectionMethod, exact_lines, own_method
+from das.tools.protection.truth import study_input
+from das.tools.protection.truth.method import (
+    Guarantee,
+    ProtectionMethod,
+    StudyRecords,
+    exact_lines,
+    own_method,
+)
 from das.tools.protection.uses import AREAS, TableUse, UsesAtLevels
 
 
@@ -405,3 +413,54 @@ def _in_order(histogram: Histogram, theirs: Spine, ours: Spine) -> Histogram:
     if (at < 0).any() or theirs.units(level) != len(at):
         raise InputError("the run has other places than the study", where="topdown")
     return histogram.some(at)
+
+
+# The tables of records, protected by one method.
+
+
+def study_of_method(
+    method: str,
+    settings: Sequence[str],
+    *,
+    data: Path | None,
+    study: Path | None,
+    points: Path | None = None,
+) -> tuple[ResolvedStudy, ProtectionMethod]:
+    """The records and tables, of a study or of linked ``data``; and the method with ``settings``
+    such as ``rate=0.05``. Raises :class:`UserError` for both of them, or neither."""
+    if (data is None) == (study is None):
+        raise UserError("name the records: one of the two", where="--data, --study")
+    if study is not None:
+        if points is not None:
+            raise UserError("belongs to --data", where="--points", remedy="write data.points")
+        resolved = load_study(study)
+    else:
+        assert data is not None
+        if data.is_file():
+            raise UserError(
+                "is a file, not a folder of linked records",
+                where=f"--data {data}",
+                remedy=f"for a table of persons: das frontier init --data {data.name} --out"
+                " study.toml, then --study study.toml",
+            )
+        resolved = resolved_study(
+            draft_of_linked("linked", data, points, study_input.blocks(data)), "--data"
+        )
+    given: dict[str, Any] = {}
+    for item in settings:
+        override(given, item)
+    return resolved, built(METHODS[method], given, f"--set, {method}")
+
+
+def protect_records(
+    resolved: ResolvedStudy, method: ProtectionMethod, key: bytes, out: Path, progress: Progress
+) -> list[Path]:
+    """Write what is published to the folder ``out``; its files."""
+    if out.exists():
+        refuse_full(out)
+    records = study_input.read(resolved.spec, resolved.schema, progress)
+    progress.stage("protect", None)
+    published = method.protect(records, resolved.published, key)
+    progress.stage("write the tables", None)
+    create_private(out)
+    return files.write_protected(out, published)

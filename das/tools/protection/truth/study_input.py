@@ -23,10 +23,10 @@ from das.publications.dhc.files import linked, persons
 from das.publications.dhc.files.linked import linked_household
 from das.publications.dhc.model.members import HousedPersons, LinkedPersons
 from das.publications.dhc.model.persons import DHCP
-from das.tools.protection.recoding import recoded
-from das.tools.protection.study import points
+from das.tools.protection.census_tables import recoded
+from das.tools.protection.study.files import read_points
 from das.tools.protection.study.spec import LINKED, StudyGeography, StudySpec
-from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
+from das.tools.protection.truth.method import NO_HOUSEHOLD, StudyRecords
 
 
 def read(
@@ -42,7 +42,7 @@ def read(
     if spec.data.points is None:
         return Confidential(found)
     level, codes = found.spine.levels[-1], found.spine.codes[-1]
-    at = points.read(Path(spec.data.points), codes, found.spine.geoids(level))
+    at = read_points(Path(spec.data.points), codes, found.spine.geoids(level))
     return Confidential(
         StudyRecords(schema, found.spine, found.place, found.cell, found.household, at)
     )

@@ -31,8 +31,7 @@ from scipy.optimize import brentq
 from das.errors import SpecError
 from das.model.frozen import Frozen
 from das.tools.protection.published import LevelLines, ProtectedTables, TableSet
-from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.truth.method import ProtectionMethod, exact_lines, generator
+from das.tools.protection.truth.method import ProtectionMethod, StudyRecords, exact_lines, generator
 
 # Cell keys: a number for each set of persons, the same in every table that counts them.
 #

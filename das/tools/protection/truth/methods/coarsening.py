@@ -25,8 +25,7 @@ from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
 from das.tools.protection.published import LineMatrix, ProtectedTables, TableSet, withheld
-from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.truth.method import ProtectionMethod, exact_lines
+from das.tools.protection.truth.method import ProtectionMethod, StudyRecords, exact_lines
 
 
 @dataclass(frozen=True)

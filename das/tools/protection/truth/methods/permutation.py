@@ -36,8 +36,13 @@ from scipy.special import gammaln
 
 from das.errors import SpecError
 from das.tools.protection.published import ProtectedTables, TableSet
-from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.truth.method import Guarantee, ProtectionMethod, exact_lines, generator
+from das.tools.protection.truth.method import (
+    Guarantee,
+    ProtectionMethod,
+    StudyRecords,
+    exact_lines,
+    generator,
+)
 from das.tools.protection.truth.methods.swapping import KINDS, SwapUnits
 
 #: From here on a factorial over e is the number of derangements, to all digits of a double.

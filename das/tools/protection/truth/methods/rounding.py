@@ -39,14 +39,13 @@ from das.tools.protection.published import (
     ProtectedTables,
     TableSet,
 )
-from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.truth.method import ProtectionMethod, exact_lines
+from das.tools.protection.truth.method import ProtectionMethod, StudyRecords, exact_lines
 from das.tools.protection.truth.methods.cell_key import cell_keys, uniform
-from das.tools.protection.truth.methods.unit_lines import DistinctLines
+from das.tools.protection.truth.methods.complementary import DistinctLines
 
 # Controlled rounding: multiples of a base next to the counts, such that all sums hold.
 #
-# Rows of a unit (:mod:`das.tools.protection.truth.methods.unit_lines`) have counts t. Their roundings :math:`y = b z` are
+# Rows of a unit (:mod:`das.tools.protection.truth.methods.complementary`) have counts t. Their roundings :math:`y = b z` are
 # the lines of one histogram, :math:`y = Q x` with real :math:`x \ge 0`, so that whatever adds up
 # before adds up after. Among these, by an integer program,
 #

@@ -10,7 +10,7 @@ r"""Suppression: small counts are not shown.
 Zeros are shown. What is shown is exact. Nothing is random.
 
 *What is proved.* Of ``complementary``: the ranges, given the tables of one unit. Where units of two
-levels have the same line, none is hidden alone in its family (:mod:`das.tools.protection.truth.methods.unit_lines`). All
+levels have the same line, none is hidden alone in its family (:mod:`das.tools.protection.truth.methods.complementary`). All
 equations between levels together can still narrow ranges: :mod:`benchmarks.family_audit` finds by
 how much. So can those of the next product. Of the other rules: nothing.
 
@@ -41,13 +41,14 @@ from das.tools.protection.published import (
     TableSet,
     withheld,
 )
-from das.tools.protection.study_records import StudyRecords
-from das.tools.protection.truth.method import ProtectionMethod, exact_lines
-from das.tools.protection.truth.methods.complementary import Protection, cheapest, enough
-from das.tools.protection.truth.methods.unit_lines import (
+from das.tools.protection.truth.method import ProtectionMethod, StudyRecords, exact_lines
+from das.tools.protection.truth.methods.complementary import (
     DistinctLines,
     Hidden,
     LineCounts,
+    Protection,
+    cheapest,
+    enough,
     partners,
 )
 

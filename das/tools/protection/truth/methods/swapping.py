@@ -32,8 +32,13 @@ from das.errors import InputError, SpecError
 from das.model.frozen import Frozen
 from das.model.spine import Spine
 from das.tools.protection.published import ProtectedTables, TableSet
-from das.tools.protection.study_records import NO_HOUSEHOLD, StudyRecords
-from das.tools.protection.truth.method import ProtectionMethod, exact_lines, generator
+from das.tools.protection.truth.method import (
+    NO_HOUSEHOLD,
+    ProtectionMethod,
+    StudyRecords,
+    exact_lines,
+    generator,
+)
 
 # Partners of swapped households nearby: one of the five nearest elsewhere with the same key.
 #

@@ -1,0 +1,1 @@
+"""The least coarsening that passes given rules: found from the true counts."""
