@@ -24,8 +24,9 @@ DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError, OverflowE
 #: How many files have their metadata kept, and how many small files.
 _FILES, _SMALL_FILES = 8, 512
 #: Limits of a small file: its bytes and its values. Then the bytes of rows kept from all small
-#: files.
-SMALL, _VALUES, _KEPT = 1 << 17, 1 << 19, 1 << 23
+#: files, and of arrays from all files: a subtree of 32,768 blocks has 80 million numbers, most of
+#: them of one byte.
+SMALL, _VALUES, _KEPT, _KEPT_ARRAYS = 1 << 17, 1 << 19, 1 << 23, 3 << 26
 _Stamp = tuple[str, int, int, int]
 _KNOWN: dict[_Stamp, pq.FileMetaData] = {}
 _KNOWN_SMALL: dict[_Stamp, pq.FileMetaData] = {}
@@ -132,29 +133,37 @@ def columns(
     known = _ROWS.get(key)
     rows = _read(path, names, wanted) if known is None else known[0]
     if known is None:
-        _keep(_ROWS, key, (rows, rows.nbytes))
+        _keep(_ROWS, key, (rows, rows.nbytes), _KEPT)
     return rows if group is None else rows.slice(first[group], first[group + 1] - first[group])
 
 
 def decoded(
     path: Path, group: int | None, read: Callable[[], tuple[NDArray[Any], ...]]
 ) -> tuple[NDArray[Any], ...]:
-    """The arrays that ``read`` makes of a row group: of a small file once, while it is the same
-    file. A small run asks for each some six times: to estimate, for residuals, pages and
-    errors."""
+    """The arrays that ``read`` makes of a row group, integers as narrow as they fit: once, while it
+    is the same file, and while there is room. A run asks for each some five times: to estimate, for
+    residuals, areas, pages and errors."""
     with readable(path):
-        stamp = _stamp(path)
-        small = _first_rows(path, stamp) is not None
-    if not small:
-        return read()
-    known = _ARRAYS.get((stamp, group))
+        key = _stamp(path), group
+    known = _ARRAYS.get(key)
     if known is None:
-        arrays = read()
+        arrays = tuple(_narrow(a) for a in read())
         for array in arrays:
             array.flags.writeable = False
         known = arrays, sum(a.nbytes for a in arrays)
-        _keep(_ARRAYS, (stamp, group), known)
+        _keep(_ARRAYS, key, known, _KEPT_ARRAYS)
     return known[0]
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """Integers of the narrowest type that holds them; anything else as it is."""
+    if values.dtype.kind != "i" or not values.size:
+        return values
+    low, high = int(values.min()), int(values.max())
+    for kind in ("int8", "int16", "int32"):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind, copy=False)
+    return values
 
 
 def _first_rows(path: Path, stamp: _Stamp) -> NDArray[np.int64] | None:
@@ -183,10 +192,10 @@ def _read(
         return checked(read(chosen, use_threads=False), path)
 
 
-def _keep(known: dict[Any, tuple[Any, int]], key: Any, value: tuple[Any, int]) -> None:
+def _keep(known: dict[Any, tuple[Any, int]], key: Any, value: tuple[Any, int], most: int) -> None:
     """With its bytes, in place of the oldest. Threads may be at it, too."""
     kept = sum(size for _, size in list(known.values()))
-    while known and kept + value[1] > _KEPT:
+    while known and kept + value[1] > most:
         kept -= known.pop(next(iter(known)), (None, 0))[1]
     known[key] = value
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from click.testing import CliRunner, Result
 from das import spec
 from das.cli import main
 from das.errors import ReleaseError
+from das.files.measurements import nmf_reader
 from das.files.run import tallies
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
@@ -71,6 +73,24 @@ def informed(run: Path) -> Path:
 def whole(world: Callable[..., Path]) -> Path:
     """A run by the other method, with the same noise. Nobody changes it."""
     return world("whole", "estimation.method=full-information")
+
+
+def test_each_row_group_of_a_run_is_decoded_once(
+    world: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To estimate, for residuals, areas, the page and the errors; also where the published tree is
+    another than the measured."""
+    asked: Counter[tuple[Path, int]] = Counter()
+    rows = nmf_reader._rows
+    monkeypatch.setattr(
+        nmf_reader,
+        "_rows",
+        lambda *key: asked.update([key]) or rows(*key),  # type: ignore[func-returns-value]
+    )
+    run = world("counted", "output.report=true", "geography.spine=optimized")
+    groups = {path for path, _ in asked}
+    assert groups == {*run.glob("release/nmf*/*/DPQuery/**/*.parquet")}
+    assert set(asked.values()) == {1}
 
 
 def files(folder: Path) -> dict[str, bytes]:
