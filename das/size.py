@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import UserError
-from das.estimate.information import Contrasts
-from das.estimate.least_squares import MANY
 from das.files.machine import memory as machine
+from das.model.post_processing import MANY
 from das.model.spine import Spine
 from das.model.universe import Planned
 from das.spec import RunSpec
@@ -74,9 +73,11 @@ def _size(
     cells, levels = universe.schema.cells, spec.geography.levels
     full = spec.estimation.method == "full-information"
     found, seconds = [(0.0, own[0])], 1.0
-    contrasts = Contrasts.for_queries(
-        universe.schema, [universe.schema.query(d.query) for d in universe.plan.measurements]
-    )
+    if full:
+        from das.estimate.information import Contrasts  # with the solver, slow to load
+
+        queries_of = [universe.schema.query(d.query) for d in universe.plan.measurements]
+        contrasts = Contrasts.for_queries(universe.schema, queries_of)
     for depth, level in ((levels.index(level), level) for level in own):
         queries = [
             universe.schema.query(q).answers

@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
@@ -42,18 +43,17 @@ from das.cli.kit.options import (
     warn,
 )
 from das.cli.kit.terminal_tables import account_tables, promises_of
-from das.engine.display import Live
 from das.errors import DasError, UserError
 from das.files import kept_epsilons, packaged
-from das.files.release import statement
 from das.files.run.run_directory import release_of
 from das.model.budget import PlannedMeasurement
 from das.model.not_private import PLANNED, WARNING, WITHOUT, Private, marked
-from das.release import verify as verification
 from das.release.privacy_sources import GivenSources, SourceReader
 from das.release.publications import publication, publication_of
-from das.release.seal import Wording
 from das.report.privacy import bound
+
+if TYPE_CHECKING:
+    from das.release.seal import Wording
 
 # One account of several sources, as tables of the terminal or as JSON.
 
@@ -338,6 +338,8 @@ def _of_one(source: Path, changes: tuple[str, ...], at: Fraction | None) -> Comm
                 where="--set",
                 remedy="leave it out, or name a configuration",
             )
+        from das.release import verify as verification  # what reads a configuration does without
+
         release = release_of(source)
         verification.check(release)
         spec, drawn = verification.drawn(release)
@@ -395,6 +397,10 @@ def verify(
     """Check the privacy statement of a release from its published files alone. Compares the
     measurements with the ledger, and invariants, microdata and tables with each other.
     Recomputes every cost and epsilon. Checks the digests, and any signature."""
+    from das.engine.display import Live
+    from das.files.release import statement
+    from das.release import verify as verification
+
     release = release_of(run_dir)
     found = verification.verified(release, other_version=other_version)
     said, signed = found.said, statement.check(release, signer)
@@ -444,6 +450,9 @@ def sign(run_dir: Path, key: Path) -> None:
 
     ssh-keygen -Y verify -f allowed_signers -I PRINCIPAL -n das-release -s privacy.json.sig <
     privacy.json"""
+    from das.files.release import statement
+    from das.release import verify as verification
+
     release = release_of(run_dir)
     said = verification.statement(release)
     if not said.private:

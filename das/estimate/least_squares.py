@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.estimate.family import Family, NoisyAnswers
+from das.model.post_processing import MANY
 from das.model.query import Query
 from das.model.solution import Certificate, Solution
 from das.solve import FEASIBLE, ChildrenQP, Kinds, Partitions
@@ -30,9 +31,6 @@ Asking = Generator[ChildrenQP, Solution, Array]
 #: Weighing it more would change nothing but the conditioning (at rho = 1000 variances of 1e-21
 #: occur).
 LEAST_VARIANCE = 0.01
-#: Of more cells the normal matrix is not formed: it would be more than thirty megabytes, several
-#: times over.
-MANY = 2048
 #: Beyond so many entries (kinds of units x cells^2) units that were measured differently are all
 #: weighed as the one that was measured least is, query by query: what that decides is how the
 #: parent's difference from their sum is shared out.

@@ -56,17 +56,16 @@ from math import ceil, erf, exp, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from das.engine import in_order
 from das.estimate.batch import Steps, families, solve_jointly
 from das.estimate.family import Array, Family, Message
-from das.estimate.least_squares import MANY, LeastSquares, normal_equations
+from das.estimate.least_squares import LeastSquares, normal_equations
 from das.model.constraint import NO_LIMIT, Bounds, LevelBounds
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
-from das.model.post_processing import BiasCorrection, Dispersion
+from das.model.post_processing import MANY, BiasCorrection, Dispersion
 from das.model.query import DETAILED
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -126,6 +125,8 @@ class PossibleCells(Frozen):
 
     def _clipped(self, mean: Array) -> tuple[Array, Array, Array]:
         """g and e of these means, and the probability that mean and noise are positive."""
+        from scipy.special import ndtr  # slow to load
+
         z = mean / self.deviation
         positive, density = ndtr(z), self.deviation * _DENSITY * np.exp(-0.5 * z**2)
         held = mean * positive + density

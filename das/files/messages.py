@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from das.accounting.document import ALTERED
 from das.errors import PrivacyError, ReleaseError
 from das.files import atomic
-from das.files.parquet import is_marked, metadata, refuse_marked
 from das.model.not_private import COLUMN, UNKNOWN, Private, weakest
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -131,6 +130,8 @@ _FORGOTTEN = "the run was seeded, and this file does not say so"
 def check_marks(release: Path, private: Private) -> None:
     """Check that the Parquet files of a release say whether the run was seeded, as its
     specification does. Raises :class:`ReleaseError`."""
+    from das.files.parquet import refuse_marked  # pyarrow, which few commands need
+
     for path in sorted(release.rglob("*.parquet")):
         if path.is_file():
             refuse_marked(path, private)
@@ -153,6 +154,8 @@ def check_marked(root: Path, names: Iterable[str], private: Private) -> None:
 
 def _says_it(path: Path) -> bool:
     if path.suffix == ".parquet":
+        from das.files.parquet import is_marked, metadata  # pyarrow, which few commands need
+
         return is_marked(path) or COLUMN in metadata(path).schema.names
     with path.open("rb") as file:
         return COLUMN.encode() in file.read(_HEAD)
@@ -160,6 +163,8 @@ def _says_it(path: Path) -> bool:
 
 def privacy_of(path: Path) -> Private:
     """Whether a run, a release, a folder of either, or a set of measurement files is private."""
+    from das.files.parquet import is_marked  # pyarrow, which few commands need
+
     seeded = any(is_marked(file) for file in _samples(path))
     return weakest([_said(path), not seeded])
 

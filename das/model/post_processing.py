@@ -20,6 +20,9 @@ METHODS: tuple[str, ...] = get_args(Method)
 BiasName = Literal["none", "corrected"]
 OccupiedName = Literal["measured", "consistent"]
 BIASES: tuple[str, ...] = get_args(BiasName)
+#: Of more cells the normal matrix is not formed: it would be more than thirty megabytes, several
+#: times over.
+MANY = 2048
 
 
 @dataclass(frozen=True)

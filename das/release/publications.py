@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from das.accounting.document import ForeignLine, Invariant, Line, Pure, Zcdp
+from das.accounting.document import NAME, ForeignLine, Invariant, Line, Pure, Zcdp
 from das.accounting.planning import Repricing
 from das.accounting.statement import Terms
 from das.engine import Progress, Silent, refuse_within_import
 from das.errors import ReleaseError, UserError
-from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
 from das.model.ledger import Event, RedundantMeasurements
@@ -31,8 +30,6 @@ from das.model.plan import Plan
 from das.model.spelling import named
 from das.model.universe import FEATURES
 from das.release.outcome import Outcome
-from das.release.replicate_source import ReleaseSource
-from das.release.seal import Wording
 from das.spec.parse import PUBLICATIONS
 from das.spec.parse import publication_of as parse_named
 from das.spec.parts import Run
@@ -41,7 +38,9 @@ from das.spec.tree import tree_of
 from das.stages import Stages
 from das.version import __version__
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # none of it is needed to read a configuration
+    from das.release.replicate_source import ReleaseSource
+    from das.release.seal import Wording
     from das.size import Size
 
 
@@ -261,7 +260,7 @@ def publication_of(release: Path) -> PublicHalf:
     if path.is_file():
         tree = tree_of(run_directory.read_text(path, "release specification"), str(path))
         return publication(parse_named(tree, str(path)))
-    if (release / statement.NAME).is_file():
+    if (release / NAME).is_file():
         raise ReleaseError(
             "there is no spec.toml, which says what was published and how it was measured",
             where=release,

@@ -18,12 +18,13 @@ from das.model.mechanisms import MECHANISMS
 from das.model.names import level_inside
 from das.report import facts
 from das.report.facts import METHODS, decimal
-from das.report.template import environment
 
 
 def privacy_page(privacy: Stated, name: str) -> str:
     """One self-contained page that can be published with the statement that it shows. Where noisy
     measurements came from another publisher there is no ledger, and the page says so."""
+    from das.report.template import environment  # what prints no page does without
+
     env = environment(approx=approx, bound=bound, parts=parts, decimal=decimal, delta=delta)
     figure = (
         Markup(_curve(_points(privacy.curve))) if isinstance(privacy, GaussianStatement) else ""

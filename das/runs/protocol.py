@@ -14,7 +14,6 @@ from das.accounting.document import OwnStatement
 from das.engine.choice import LOCAL, EngineChoice
 from das.engine.tasks import Engine, Progress, Silent
 from das.errors import UserError
-from das.files.release import spine as spine_file
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
 from das.model.ledger import RedundantMeasurements
@@ -142,6 +141,8 @@ def worth(choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
 
 def performed_where_cut(choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
     """The engine for a run over a tree. Without subtrees it has no tasks to share."""
+    from das.files.release import spine as spine_file  # pyarrow, which few commands need
+
     choice = worth(choice, directory)
     if spine_file.read_sizes(directory.release / "spine.parquet"):
         return choice

@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.graph.python import min_cost_flow
 
 from das.errors import InfeasibleError, SolverError
 from das.model.solution import Solution, Status
@@ -134,6 +133,8 @@ class Flow:
         forced = cost <= -FORCE // 2
         if not supply.any():
             return np.zeros(len(tail), dtype=np.int64) if not forced.any() else None
+        from ortools.graph.python import min_cost_flow  # slow to load
+
         flow = min_cost_flow.SimpleMinCostFlow()
         flow.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
         flow.set_nodes_supplies(np.arange(len(supply)), supply)

@@ -15,31 +15,30 @@ from das.accounting.planning import Repricing
 from das.engine.choice import EngineChoice
 from das.errors import InfeasibleError, ReleaseError, SpecError, UserError
 from das.files import atomic
-from das.files.release import spine as spine_file
-from das.files.release import statement
-from das.files.release.statement import adopt, check_taken
 from das.files.run import run_directory
 from das.files.run.ledger import digests
+from das.files.run.run_directory import file_digest
 from das.files.run.task_store import TaskStore
 from das.model.ledger import Event, RedundantMeasurements
 from das.model.mechanisms import MECHANISMS
+from das.model.not_private import Private
 from das.model.spelling import query as spelt_query
 from das.model.universe import PERSONS, Universe
-from das.release.opened import OpenedRelease, open_release
 from das.release.publications import PlanChoices, PublicHalf, Recomputation, Rerun, RowOptions
-from das.release.replicate_source import ReleaseSource
-from das.release.seal import Wording, seal
 from das.spec import RunSpec, Spec, budget_toml
 from das.spec.notes import notes, redundant_by_spec, redundant_by_trees
 
 if TYPE_CHECKING:
+    from das.release.opened import OpenedRelease
+    from das.release.replicate_source import ReleaseSource
+    from das.release.seal import Wording
     from das.size import Size
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from das.accounting.document import ALTERED, NAME
-from das.files.measurements.nmf_reader import NmfReader
 from das.model.constraint import Constraint, summed
 from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine
@@ -86,16 +85,18 @@ class PublicCounts(PublicHalf):
         )
 
     def spare_of(self, release: Path) -> RedundantMeasurements:
-        opened = open_release(release)
+        opened = self.opened(release)
         return redundant_by_trees(opened.run, opened.trees, opened.spine)
 
     def opened(self, release: Path) -> OpenedRelease:
+        from das.release.opened import open_release  # what reads a configuration does without
+
         return open_release(release)
 
     def source(self, release: Path) -> ReleaseSource:
         from das.release.own_replicates import OwnReplicates  # no run needs it
 
-        return OwnReplicates.from_release(open_release(release))
+        return OwnReplicates.from_release(self.opened(release))
 
     def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
         from das.files.measurements import frame  # with pandas, which a run does without
@@ -168,7 +169,7 @@ class PublicCounts(PublicHalf):
         check_layout(release, [u.name for u in spec.universes], spec.geography.levels)
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
-        from das.publications.counts.public import check_assigned, check_constraints, listed
+        from das.files.release import spine as spine_file
         from das.release import dictionary
         from das.release.verify.measured import check_described
         from das.release.verify.sealed import check_dictionary, trees_of
@@ -189,7 +190,7 @@ class PublicCounts(PublicHalf):
     def check_published(self, release: Path, wording: Wording) -> None:
         from das.release.verify.published import check_published
 
-        check_published(open_release(release), wording)
+        check_published(self.opened(release), wording)
 
     def again(self, rerun: Rerun) -> Recomputation:
         """Estimate again. ``changes`` (``dotted.key=value``) change how it is estimated, rounded
@@ -200,20 +201,20 @@ class PublicCounts(PublicHalf):
         """Estimate from the measurements and public files of the folder ``taken``: the release
         itself, or what was made of files of another layout."""
         from das.engine.local import LocalEngine  # what reads a release does without
+        from das.files.release import statement
         from das.release.estimating import certificates_json, post_process
+        from das.release.seal import seal
 
         release, into, progress = rerun.release, rerun.into.release, rerun.progress
-        opened = open_release(taken)
+        opened = self.opened(taken)
         opened = opened.changed(_changed(opened.spec, rerun.changes))
         _check_root(opened, release)
         privacy = statement.read(taken)
         if taken == release:
             with rerun.stages("take over"):
-                adopt(release, into)
-                mine = digests(into) | {
-                    "spec.toml": run_directory.file_digest(release / "spec.toml")
-                }
-                check_taken(release, mine, privacy, opened.after.private)
+                statement.adopt(release, into)
+                mine = digests(into) | {"spec.toml": file_digest(release / "spec.toml")}
+                statement.check_taken(release, mine, privacy, opened.after.private)
         atomic.write_text(into / "spec.toml", opened.spec.dump())
         seal(into, privacy, opened.after.name)
         choice = EngineChoice(workers=rerun.workers)
@@ -345,8 +346,7 @@ def check_constraints(
     there = set()
     for u in spec.universes:
         tree, root = trees[u.name], run_directory.nmf_folder(release, u.name)
-        reader = NmfReader(root, tree.spine, tree.measured, private=spec.run.private)
-        found = {level: reader.constraints(level) for level in tree.spine.levels}
+        found = _constraints(root, tree, spec.run.private)
         if not tree.alike:
             lowest = tree.spine.levels[-1]
             given = [
@@ -375,6 +375,15 @@ def check_constraints(
             where=where,
             remedy=ALTERED,
         )
+
+
+def _constraints(
+    root: Path, tree: MeasuredSpine, private: Private
+) -> dict[str, dict[str, tuple[str, NDArray[np.int64]]]]:
+    from das.files.measurements.nmf_reader import NmfReader  # what reads a plan does without
+
+    reader = NmfReader(root, tree.spine, tree.measured, private=private)
+    return {level: reader.constraints(level) for level in tree.spine.levels}
 
 
 def check_assigned(release: Path, spec: RunSpec, said: Statement) -> None:

@@ -6,17 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.document import Invariant, Line, Statement
-from das.engine import executor
 from das.errors import InputError
-from das.estimate.outer import OuterEstimates
-from das.files.release import statement
-from das.files.release.statement import adopt, check_taken
 from das.files.run import run_directory
 from das.files.run.ledger import digests
 from das.model.ledger import Event, RedundantMeasurement, RedundantMeasurements, open_answers
@@ -25,14 +21,7 @@ from das.model.names import BESIDE, text
 from das.model.spelling import named
 from das.model.spelling import product as spelt
 from das.model.spine import Spine
-from das.publications.dhc import publishing, verification
-from das.publications.dhc.files import fixed_counts
-from das.publications.dhc.files.on_demand import OnDemandReader
-from das.publications.dhc.publishing import cost, link_run, publish
-from das.publications.dhc.release import SPEC, OpenedDhc, open_dhc
-from das.publications.dhc.replicates import DhcReplicates
 from das.publications.dhc.spec import DhcSpec, DhcUniverse
-from das.release.estimating import certificates_json
 from das.release.publications import (
     DRAWN,
     PublicHalf,
@@ -42,10 +31,14 @@ from das.release.publications import (
     RowOptions,
     spread,
 )
-from das.release.replicate_source import ReleaseSource
-from das.release.seal import Wording, seal
-from das.release.verify.sealed import check_dictionary, check_layout, check_places
-from das.size import Size
+
+if TYPE_CHECKING:
+    from das.estimate.outer import OuterEstimates
+    from das.publications.dhc.files.on_demand import OnDemandReader
+    from das.publications.dhc.release import OpenedDhc
+    from das.release.replicate_source import ReleaseSource
+    from das.release.seal import Wording
+    from das.size import Size
 
 # What was measured on demand, as columns: a row for each answer that was looked at.
 #
@@ -170,6 +163,9 @@ _AREAS = (
 )
 
 
+# What reads, verifies or makes a release is loaded then: what reads a configuration does without.
+
+
 class PublicDhc(PublicHalf):
     title = "the DHC"
     optimized_from: Literal["tree", "release"] = "release"
@@ -197,10 +193,14 @@ class PublicDhc(PublicHalf):
         return (), [(u, m) for u in spec.universes for m in _redundant(u, spec)]
 
     def opened(self, release: Path) -> OpenedDhc:
+        from das.publications.dhc.release import open_dhc
+
         return open_dhc(release)
 
     def source(self, release: Path) -> ReleaseSource:
-        return DhcReplicates.from_release(open_dhc(release))
+        from das.publications.dhc.replicates import DhcReplicates
+
+        return DhcReplicates.from_release(self.opened(release))
 
     def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
         opened, asked = _asked(path, asked)
@@ -210,7 +210,7 @@ class PublicDhc(PublicHalf):
         return rows(*_asked(path, asked))
 
     def planned(self, release: Path) -> tuple[DhcSpec, Mapping[str, Sequence[Event]]]:
-        opened = open_dhc(release)
+        opened = self.opened(release)
         return opened.spec, {
             u.name: [e for level in opened.spine.levels for e in opened.events(u, level)]
             for u in opened.spec.universes
@@ -220,28 +220,46 @@ class PublicDhc(PublicHalf):
         return spec.notes
 
     def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
-        verification.check_files(open_dhc(release), MECHANISMS[said.mechanism], said.ledger)
+        from das.publications.dhc import verification
+
+        verification.check_files(self.opened(release), MECHANISMS[said.mechanism], said.ledger)
         return said.ledger
 
     def check_layout(self, release: Path) -> None:
-        opened = open_dhc(release)
+        from das.release.verify.sealed import check_layout
+
+        opened = self.opened(release)
         check_layout(release, [u.name for u in opened.spec.universes], opened.spine.levels)
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
-        opened = open_dhc(release)
+        from das.publications.dhc import publishing, verification
+        from das.release.verify.sealed import check_dictionary, check_places
+
+        opened = self.opened(release)
         check_places(opened.trees, release)
         verification.check_counts(opened, wording.said)
         check_dictionary(release, wording, publishing.text(opened))
         return wording.said.outside
 
     def check_published(self, release: Path, wording: Wording) -> None:
-        verification.check_published(open_dhc(release), wording)
+        from das.publications.dhc import verification
+
+        verification.check_published(self.opened(release), wording)
 
     def again(self, rerun: Rerun) -> Recomputation:
+        from das.engine import executor
+        from das.files.release import statement
+        from das.publications.dhc.files import fixed_counts
+        from das.publications.dhc.publishing import cost, link_run, publish
+        from das.publications.dhc.release import SPEC
+        from das.release.estimating import certificates_json
+        from das.release.seal import seal
+
         release, into = rerun.release, rerun.into.release
-        opened, privacy = open_dhc(release), statement.read(release)
-        adopt(release, into, [SPEC, *(fixed_counts.name(name) for name in opened.fixed)])
-        check_taken(release, digests(into), privacy, opened.spec.run.private)
+        opened, privacy = self.opened(release), statement.read(release)
+        also = [SPEC, *(fixed_counts.name(name) for name in opened.fixed)]
+        statement.adopt(release, into, also)
+        statement.check_taken(release, digests(into), privacy, opened.spec.run.private)
         name = opened.spec.run.name
         privacy = seal(into, privacy, name)  # the page of the release refers to its page
         done: dict[str, OuterEstimates] = {}
@@ -279,6 +297,6 @@ def _redundant(universe: DhcUniverse, spec: DhcSpec) -> Iterator[RedundantMeasur
 
 def _asked(path: Path, asked: RowOptions) -> tuple[OpenedDhc, RowOptions]:
     """The release, and the requested rows; a folder of files has one universe."""
-    opened = open_dhc(run_directory.release_above(path) or path)
+    opened = PublicDhc().opened(run_directory.release_above(path) or path)
     folders = {u.kind.file("nmf"): u.name for u in opened.spec.universes}
     return opened, asked.on(path, folders)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from rich.table import Table
@@ -50,7 +50,6 @@ from das.model.not_private import PLANNED, marked
 from das.model.plan import Plan
 from das.model.spelling import named
 from das.model.universe import PERSONS, Planned
-from das.publications.dhc.spec import DhcSpec
 from das.release.publications import (
     OptimizedHalf,
     PlanChoices,
@@ -62,9 +61,9 @@ from das.release.publications import (
 from das.spec import RunSpec, Specification, of_kind
 from das.spec.parse import with_tables
 from das.spec.parts import Run
-from das.tools.areas.command import of_areas
-from das.tools.planning.optimize import OptimizeOptions, show_dhc_optimum, show_optimum
-from das.tools.planning.page import write_page
+
+if TYPE_CHECKING:
+    from das.tools.planning.optimize import OptimizeOptions
 
 # What the budget of a configuration buys, where nothing of it is chosen: the margin of error of
 # every query of every level, and what that costs.
@@ -537,6 +536,8 @@ def plan(
         _write_page(given, config.name, universe, page_file, units, paths, targets)
         return
     if targets is not None and "optimize" not in of.cannot:
+        from das.tools.planning.optimize import OptimizeOptions  # slow to load
+
         options = OptimizeOptions(targets, units, paths, like, keep, rho, least, spare)
         _optimized(given, universe, options, request, listed, as_json)
         return
@@ -552,6 +553,8 @@ def plan(
         raise UserError("goes with --optimize", where=only[0], remedy="name a file of targets")
     if listed is not None:
         _alone("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
+        from das.tools.areas.command import of_areas  # slow to load
+
         answer = of_areas(spec, _universe(spec, universe).name, listed, paths)
         print_answer(answer, as_json)
         return
@@ -585,6 +588,8 @@ def _optimized(
     as_json: bool,
 ) -> None:
     """Show the best shares; other requests for a plan are refused with them."""
+    from das.tools.planning.optimize import show_dhc_optimum, show_optimum  # slow to load
+
     others = {"--margin": request.margins, "--add": request.added, "--areas": listed}
     _alone("--optimize", {**others, "--coverage": request.coverage})
     if request.chosen not in (None, OPTIMUM):
@@ -596,6 +601,8 @@ def _optimized(
     as_toml = request.chosen is not None
     of = cast(OptimizedHalf, publication(given.publication()))
     if of.optimized_from == "release":
+        from das.publications.dhc.spec import DhcSpec
+
         dhc = of_kind(DhcSpec, given, "--optimize")
         show_dhc_optimum(dhc, universe, options, as_toml, as_json)
         return
@@ -618,6 +625,8 @@ def _write_page(
     paths: Sequence[Path],
     targets: Path | None,
 ) -> None:
+    from das.tools.planning.page import write_page  # slow to load
+
     spec = of_kind(RunSpec, given, "--page")
     if _universe(spec, universe) is not spec.persons:
         raise UserError(
