@@ -77,7 +77,7 @@ KINDS = ("none", "housing", "alone")
 Floats = NDArray[np.float64]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None, figures: Figures | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.blocks", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     given = parser.parse_args(arguments)
-    figures, data = Figures("blocks"), given.data or [shared_data(RHODE_ISLAND)]
+    figures, data = figures or Figures("blocks"), given.data or [shared_data(RHODE_ISLAND)]
     if data[0] is None:
         figures.skipped("all", no_data(RHODE_ISLAND))
         return
@@ -228,7 +228,7 @@ class Blocks:
             line(f"{name}, all blocks", some(name, everything), largest=largest)
         line("race by origin, L1, all blocks", l1)
         for size in SIZES:
-            keep, words = self._of(size), f"blocks of {_words(*size)}"
+            keep, words = self._of(size), f"blocks of {size_words(*size)}"
             for name in ("total", "18 and over", "Hispanic"):
                 mine = name == "total"
                 line(
@@ -352,7 +352,7 @@ def _line(
     )
 
 
-def _words(low: int, high: int | None) -> str:
+def size_words(low: int, high: int | None) -> str:
     return f"{low} and more" if high is None else f"{low}" if low == high else f"{low} to {high}"
 
 

@@ -54,14 +54,14 @@ class Figures:
             line |= {"target": f">= {at_least:g}", "met": bool(value >= at_least)}
         if at_most is not None:
             line |= {"target": f"<= {at_most:g}", "met": bool(value <= at_most)}
-        self._print(line | {k: short(v) for k, v in more.items()} | machine())
+        self.put(line | {k: short(v) for k, v in more.items()})
 
     def skipped(self, name: str, why: str) -> None:
-        self._print({"benchmark": self.benchmark, "name": name, "skipped": why})
+        self.put({"benchmark": self.benchmark, "name": name, "skipped": why})
 
-    @staticmethod
-    def _print(line: dict[str, object]) -> None:
-        print(json.dumps(line, ensure_ascii=False), flush=True)
+    def put(self, line: dict[str, object]) -> None:
+        """Prints a line, with the machine that it was measured on."""
+        print(json.dumps(line | machine(), ensure_ascii=False), flush=True)
 
 
 def compared(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 import numpy as np
 import pandas as pd
 
+from benchmarks import blocks
 from studies import curves
 from studies.figure import FigureData
 from studies.jason import experiments
@@ -18,6 +20,7 @@ from studies.jason import figures as jason_figures
 from studies.kazan_reiter import figures as kazan_reiter_figures
 from studies.kazan_reiter import tiles
 from studies.kazan_reiter.tiles import Mosaic
+from studies.size_bias import four_blocks, tables
 
 Experiment = Callable[[int, np.random.Generator], Sequence[Any]]
 #: Figure of JASON's report: how it is computed and drawn, and how many trials by default.
@@ -100,6 +103,53 @@ def jason(number: str, out: Path, kind: str, trials: int | None, seed: int) -> N
     if number == "4-2":
         click.echo(f"slope: {experiments.slope(rows):.3f} queries for one more bit")
     click.echo(f"written: {stem}.csv, {stem}.{kind}")
+
+
+@main.command()
+@OUT
+@KIND
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True),
+    multiple=True,
+    help="Extract of another state than Rhode Island.",
+)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="As of `das run`.")
+@click.option("--runs", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--draws", type=click.IntRange(1), default=200_000, help="Of four blocks.")
+@click.option("--method", "methods", type=click.Choice(blocks.METHODS), multiple=True)
+def size_bias(
+    out: Path,
+    kind: str,
+    data: Sequence[Path],
+    changes: Sequence[str],
+    runs: int,
+    draws: int,
+    methods: Sequence[str],
+) -> None:
+    """Why large blocks lose people: the tables and the figure of docs/explanation/size-bias.md."""
+    methods = methods or blocks.METHODS
+    given = [part for path in data[:1] for part in ("--data", *map(str, data))]
+    given += ["--workers", "1", *(part for c in changes for part in ("--set", c))]
+    once, twice = tables.Lines("blocks"), tables.Lines("blocks")
+    chosen = [part for m in methods for part in ("--method", m)]
+    blocks.main([*given, *chosen, "--repeats", str(runs)], once)
+    if "all" in once.kept:
+        raise click.ClickException(f"{once.kept['all']['skipped']}; name an extract with --data")
+    blocks.main([*given, "--method", methods[0], "--repeats", "1", "--twice"], twice)
+    of = {method: once.of(method) for method in methods}
+    made = tables.tables(of)
+    made["published counts as the truth"] = tables.sizes(twice.of(methods[0]))
+    drawn = four_blocks.compared(draws, np.random.default_rng(0))
+    made["four blocks"] = tables.of_four(drawn)
+    out.mkdir(parents=True, exist_ok=True)
+    found = {"lines": once.kept, "twice": twice.kept, "four blocks": [asdict(d) for d in drawn]}
+    (out / "size-bias.json").write_text(json.dumps(found, indent=1) + "\n")
+    (out / "size-bias.md").write_text(
+        "\n".join(line for name, table in made.items() for line in tables.markdown(name, table))
+    )
+    (out / f"size-bias.{kind}").write_bytes(draw(tables.figure(of[methods[0]]), kind))
+    click.echo((out / "size-bias.md").read_text())
 
 
 if __name__ == "__main__":

@@ -132,5 +132,7 @@ def _axes(ax: Axes, panel: Curves) -> None:
             scale("log")
             ticks.set_major_formatter(FuncFormatter(lambda value, _: format_plain(value)))
             ticks.set_minor_locator(NullLocator())
-    if all(x == int(x) for c in panel.curves for x in c.x):
+    if panel.ticks:
+        ax.set_xticks(range(len(panel.ticks)), panel.ticks, fontsize=7.5)
+    elif all(x == int(x) for c in panel.curves for x in c.x):
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))

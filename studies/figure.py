@@ -20,7 +20,7 @@ class Curve:
 @dataclass(frozen=True)
 class Curves:
     """A panel of lines. ``marks``: vertical or horizontal reference lines, each ``(axis, value,
-    words)``.
+    words)``. ``ticks``: what stands at 0, 1, ... of x.
     """
 
     title: str
@@ -30,6 +30,7 @@ class Curves:
     log_x: bool = False
     log_y: bool = False
     marks: Sequence[tuple[str, float, str]] = ()
+    ticks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,12 @@ from das.model.post_processing import BiasCorrection, Dispersion
 from das.model.release import Release
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
+from studies.size_bias.four_blocks import COUNTS, UNITS, nonnegative
 from tests.estimate.world import PLAIN, SMALL, World, memory, passes, random_spine, random_world
 
 Floats = NDArray[np.float64]
 QUERIES = ("total", "home", "race", "detailed")
-#: Four blocks of five cells, and their housing units.
-COUNTS = np.array([300.0, 90.0, 30.0, 8.0, 2.0])
-UNITS = np.array([130.0, 22.0, 15.0, 5.0])
+#: Four blocks of five cells, with as many people as their housing units take.
 HOUSED = UNITS / UNITS.sum() * COUNTS.sum()
 NOISY = [[213, 58, 18, 3, 5], [53, 17, 14, -4, -3], [28, 14, 1, 7, 2], [2, 4, 4, 4, -2]]
 TOTALS = np.array([290.25, 82.25, 47.25, 10.25])
@@ -62,15 +61,6 @@ def test_the_bias_of_the_worked_example() -> None:
     _, bias, variance = EXAMPLE.bias(HOUSED)
     np.testing.assert_allclose(bias, [-2.353151, 0.018980, 0.497608, 1.836562], atol=1e-5)
     np.testing.assert_allclose(variance, [41.130204, 32.098047, 30.101249, 23.995465], atol=1e-5)
-
-
-def nonnegative(noisy: Floats, sums: Floats) -> Floats:
-    """The least squares of ``(draws, children, cells)`` with columns that sum to ``sums``: each is
-    projected onto its simplex, by sorting."""
-    low = np.sort(noisy, axis=1)[:, ::-1]
-    over = (np.cumsum(low, axis=1) - sums) / np.arange(1, noisy.shape[1] + 1)[:, None]
-    last = (low > over).sum(axis=1, keepdims=True) - 1
-    return np.maximum(noisy - np.take_along_axis(over, last, axis=1), 0.0)
 
 
 def test_it_is_that_of_least_squares() -> None:

@@ -1,0 +1,1 @@
+"""The tables of *Why large blocks lose people* (docs/explanation/size-bias.md), from the real file."""
