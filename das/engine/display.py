@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
@@ -56,7 +57,9 @@ class Live:
 
 
 def _bars() -> Bars | None:
-    """Where stderr is a terminal."""
+    """Where stderr is a terminal, or is to be taken for one, as Rich decides."""
+    if not (sys.stderr.isatty() or os.environ.keys() & {"FORCE_COLOR", "TTY_COMPATIBLE"}):
+        return None
     from das.engine.bars import bars, terminal
 
     console = terminal()

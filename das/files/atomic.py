@@ -102,9 +102,7 @@ def files(paths: Sequence[Path], mode: int | None = None) -> Iterator[list[Path]
             if (own := _OWN_FILE if is_confidential(path) else mode) is not None:
                 draft.touch(own, exist_ok=False)
         yield drafts
-        _write_back(drafts)
-        for draft in drafts:
-            force(draft)
+        _force_all(drafts)
         _in_time.get()()
         for draft, path in zip(drafts, paths, strict=True):
             draft.replace(path)
@@ -128,15 +126,14 @@ def folder(path: Path) -> Iterator[Path]:
     _make(draft)
     try:
         yield draft
-        _write_back([Path(below, name) for below, _, names in os.walk(draft) for name in names])
-        for below, _, names in os.walk(draft, topdown=False):
-            for name in names:
-                if closed:
-                    Path(below, name).chmod(_OWN_FILE)
-                force(Path(below, name))
+        inside = [Path(below, name) for below, _, names in os.walk(draft) for name in names]
+        within = [Path(below) for below, *_ in os.walk(draft, topdown=False)]
+        for made, mode in (*((p, _OWN_FILE) for p in inside), *((p, _OWN_FOLDER) for p in within)):
             if closed:
-                Path(below).chmod(_OWN_FOLDER)
-            force(Path(below))
+                made.chmod(mode)
+        _force_all(inside)
+        for below in within:
+            force(below)
         if path.exists():
             path.rename(old)  # whole, for a removal can be cut short
         draft.rename(path)
@@ -246,23 +243,20 @@ def _make(folder_: Path, *, exist_ok: bool = False) -> None:
     folder_.mkdir(_OWN_FOLDER if is_confidential(folder_) else 0o777, exist_ok=exist_ok)
 
 
-def _write_back(paths: Sequence[Path]) -> None:
-    """Many files to disk at once, which a disk does in a quarter of the time that it needs for one
-    after the other. :func:`force` then finds most of its work done; it decides what is on disk, and
-    in which order."""
+def _force_all(paths: Sequence[Path]) -> None:
+    """Several files to disk, each once: many at once, which a disk does in a quarter of the time
+    that it needs for one after the other."""
     if len(paths) < AT_ONCE:
+        for path in paths:
+            force(path)
         return
     with ThreadPoolExecutor(min(len(paths), 8)) as pool:
-        for _ in pool.map(_to_disk, paths):  # raises what went wrong
+        for _ in pool.map(force, paths):  # raises what went wrong
             pass
 
 
 def force(path: Path) -> None:
     """A file's content, or the names in a folder, to disk."""
-    _to_disk(path)
-
-
-def _to_disk(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

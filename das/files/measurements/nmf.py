@@ -247,11 +247,10 @@ def _rows_of_a_group(table: pa.Table) -> int:
     width = len(values) // rows
     for parts in (1, 2, 4):
         part = -(-rows // parts)
-        if (
-            part * width >= 1 << 16
-            and 128 < len(pc.unique(csv_text.column(values[: part * width]))) <= 256
-        ):
-            return part
+        if part * width < 1 << 16:
+            break
+        if (many := len(pc.unique(csv_text.column(values[: part * width])))) <= 256:
+            return part if many > 128 else rows  # fewer rows have no more different values
     return rows
 
 
