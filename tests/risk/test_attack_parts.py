@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from das.model.schema import Schema
 from das.tools.protection.attack import AttackOptions, AttackStatus, reconstruct
-from das.tools.protection.attack.prior import costs, dealt, shares
 from das.tools.protection.attack.propagation import UnitLines, propagated, reduced
 from das.tools.protection.attack.result import AttackLines
-from das.tools.protection.attack.unit import guess_unit
+from das.tools.protection.attack.unit import costs, dealt, guess_unit, shares
 from das.tools.protection.published import WITHHELD, LevelLines, ProtectedTables
 from tests.risk.attack_worlds import CROSSED, PEOPLE, people, published, tables_of, tree
 

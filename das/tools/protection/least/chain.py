@@ -212,3 +212,7 @@ class Rules:
             most = (counts @ members.T.astype(np.int64)).max(axis=1)
             out &= counts.sum(axis=1) - most >= self.other
         return out
+
+    def passing(self, counts: Ints, grain: Grain) -> NDArray[np.bool_]:
+        """Which rows of counts pass at this grain."""
+        return np.asarray(self.passed(counts, grain) & (counts.sum(axis=1) >= self.k))

@@ -1,0 +1,153 @@
+r"""Exact tables of a chain of grains, over atoms: the finer a grain, the larger its areas.
+
+Let the atoms of each grain be unions of those of the grain before. Then (1) whatever addition and
+subtraction of the tables give as a 0-1 sum of hidden counts is a sum of printed ones; and (2) the
+tables are the cliques of a decomposable model, with separators :math:`S_h`: the table of grain h
+that follows from that of grain h + 1. So the sharp bounds of the count of unit u in group c are
+
+.. math:: U = \min_h T_h, \qquad L = \max\Big(0, \sum_{h \le H} T_h - \sum_{h < H} S_h\Big),
+
+each at the atom of u and the group that holds c; and the estimate of greatest entropy is
+:math:`\prod_h T_h / \prod_h S_h`. Both ends are attained by integer tables.
+
+Source: A. Dobra, S. E. Fienberg, Bounds for cell entries in contingency tables given marginal totals
+and decomposable graphs, PNAS 97 (2000)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.model.frozen import Frozen
+from das.tools.protection.least.chain import Chain, Rules
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+WHERE = "tables of atoms"
+#: Units at a time.
+_UNITS = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Staircase(Frozen):
+    """``atom``: by grain, the number of each lowest unit's atom, ``(units,)``, from 0 on;
+    ``count``: the table of each atom, ``(atoms, groups)``."""
+
+    chain: Chain
+    atom: tuple[Ints, ...]
+    count: tuple[Ints, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.chain) == len(self.atom) == len(self.count):
+            raise InputError("grains, atoms and tables differ in number", where=WHERE)
+        for h, (atom, count) in enumerate(zip(self.atom, self.count, strict=True)):
+            if count.shape != (int(atom.max()) + 1, len(self.chain.grains[h])):
+                raise InputError(f"a table of another size at grain {h}", where=WHERE)
+            if h:
+                self._check(h, atom, count)
+
+    def _check(self, h: int, atom: Ints, count: Ints) -> None:
+        name, finer = self.chain.grains[h].name, self.atom[h - 1]
+        inside = np.zeros(len(self.count[h - 1]), dtype=np.int64)
+        inside[finer] = atom
+        if (inside[finer] != atom).any():
+            raise InputError(f"atoms of {name!r} divide those of the grain before", where=WHERE)
+        summed = np.zeros_like(self.chain.coarser(count, h, h - 1))
+        np.add.at(summed, inside, self.count[h - 1])
+        if (summed != self.chain.coarser(count, h, h - 1)).any() or (count < 0).any():
+            raise InputError(f"tables of {name!r} do not add up to the grain before", where=WHERE)
+
+    @staticmethod
+    def from_counts(chain: Chain, first: Sequence[Ints], finest: Ints) -> Staircase:
+        """From the first unit of each unit's atom, by grain, and the units' counts at the finest
+        grain, ``(units, groups)``."""
+        atoms, counts = [], []
+        for h, row in enumerate(first):
+            atom = np.unique(row, return_inverse=True)[1].ravel().astype(np.int64)
+            mine = chain.coarser(finest, len(chain) - 1, h)
+            atoms.append(atom)
+            counts.append(summed_by(atom, mine))
+        return Staircase(chain, tuple(atoms), tuple(counts))
+
+    def __len__(self) -> int:
+        """The lowest units."""
+        return len(self.atom[0])
+
+    def _tables(self, grain: int, units: Ints) -> tuple[list[Ints], list[Ints]]:
+        """T and S of units, at each group of a grain: ``(units, groups)`` each, by grain."""
+        group = np.arange(len(self.chain.grains[grain]))
+        tables: list[Ints] = []
+        separators: list[Ints] = []
+        for h in range(grain, -1, -1):
+            tables.insert(0, self.count[h][self.atom[h][units]][:, group])
+            if h:
+                group = self.chain.above[h - 1][group]
+                upper = self.chain.coarser(self.count[h], h, h - 1)
+                separators.insert(0, upper[self.atom[h][units]][:, group])
+        return tables, separators
+
+    def bounds(self, grain: int, units: Ints) -> tuple[Ints, Ints]:
+        """What can be known of some units' counts at a grain: the least and the largest,
+        ``(units, groups)`` each."""
+        tables, separators = self._tables(grain, units)
+        upper = np.minimum.reduce(tables)
+        lower = np.maximum(sum(tables) - sum(separators), 0)
+        return np.asarray(lower, dtype=np.int64), upper
+
+    def estimates(self, grain: int, units: Ints) -> Floats:
+        """The counts of greatest entropy, ``(units, groups)``."""
+        tables, separators = self._tables(grain, units)
+        out = tables[0].astype(np.float64)
+        for table, separator in zip(tables[1:], separators, strict=True):
+            out *= table / np.maximum(separator, 1)
+        return out
+
+    def own(self, area: Ints) -> Ints:
+        """The finest grain of the table that each area has of its own, as a union of atoms.
+        ``area``: that of each unit, ``(units,)``, or -1."""
+        out = np.zeros(int(area.max()) + 1, dtype=np.int64)
+        whole = np.ones(len(out), dtype=bool)
+        for h, atom in enumerate(self.atom[1:], 1):
+            of = np.zeros(len(self.count[h]), dtype=np.int64)
+            of[atom] = area
+            cut = np.zeros(len(of), dtype=bool)
+            cut[atom[of[atom] != area]] = True
+            whole[area[cut[atom] & (area >= 0)]] = False
+            out[whole] = h
+        return out
+
+    def tables(self, grain: int, area: Ints) -> Ints:
+        """The sums of atoms' tables by area, ``(areas, groups)``; right for areas that are unions of
+        atoms (:meth:`own`)."""
+        _, first = np.unique(self.atom[grain], return_index=True)
+        out = np.zeros((int(area.max()) + 1, len(self.chain.grains[grain])), dtype=np.int64)
+        inside = area[first] >= 0
+        np.add.at(out, area[first][inside], self.count[grain][inside])
+        return out
+
+    def failing(self, rules: Rules) -> Ints:
+        """By grain but the first, how many atoms do not pass the rules."""
+        each = zip(self.chain.grains[1:], self.count[1:], strict=True)
+        return np.array([len(c) - int(rules.passing(c, grain).sum()) for grain, c in each])
+
+    def given_away(self, m: int) -> Ints:
+        """Hidden counts of 1 to m - 1 that follow exactly: rows of unit, grain and group."""
+        own, out = self.own(np.arange(len(self))), [np.zeros((0, 3), dtype=np.int64)]
+        for h in range(1, len(self.chain)):
+            hidden = np.flatnonzero(own < h)
+            for units in np.array_split(hidden, len(hidden) // _UNITS + 1):
+                lower, upper = self.bounds(h, units)
+                row, group = np.nonzero((lower == upper) & (lower > 0) & (lower < m))
+                out.append(np.stack([units[row], np.full(len(row), h), group], axis=1))
+        return np.concatenate(out)
+
+
+def summed_by(group: Ints, counts: Ints) -> Ints:
+    """Rows of counts added up by their group, ``(groups, columns)``; a group below 0 is left out."""
+    out = np.zeros((int(group.max()) + 1, counts.shape[1]), dtype=np.int64)
+    np.add.at(out, group[group >= 0], counts[group >= 0])
+    return out

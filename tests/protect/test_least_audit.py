@@ -1,0 +1,198 @@
+"""What tables of atoms tell: lines and bounds against enumeration, slivers of districts against all
+directed cuts, and small counts that no joining is allowed to leave."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from das.errors import InputError
+from das.model.schema import Schema
+from das.tools.protection.least.chain import Chain, Rules
+from das.tools.protection.least.staircase import Staircase, summed_by
+from das.tools.protection.truth.least import audit
+from das.tools.protection.truth.least.audit import kept_districts, value_of, without_small
+from das.tools.protection.truth.least.solution import CountTree, Effort, LeastAtoms, solved
+
+CELLS = Schema.from_attributes("cells", {"a": ["x", "y"], "b": ["p", "q"]})
+CHAIN = Chain.spelled(["total", "a", "a * b"], CELLS)
+#: First blocks of the atoms: by blocks; 0, then 1 and 2; all as one.
+FIRST = (np.arange(3), np.array([0, 1, 1]), np.zeros(3, dtype=np.int64))
+
+
+def lines_of(tables: Staircase) -> np.ndarray:
+    """The published lines as 0-1 vectors over block x finest group."""
+    out = []
+    for h, atom in enumerate(tables.atom):
+        group = CHAIN.grains[h].index
+        for a, g in product(range(int(atom.max()) + 1), range(int(group.max()) + 1)):
+            out.append(np.outer(atom == a, group == g).ravel())
+    return np.array(out, dtype=float)
+
+
+def test_every_line_that_follows_is_a_sum_of_printed_ones() -> None:
+    """All 4,096 sets of hidden counts: those in the span are disjoint unions of lines, and a lattice
+    of tables has others."""
+    counts = np.ones((3, 4), dtype=np.int64)
+    lines = lines_of(Staircase.from_counts(CHAIN, FIRST, counts))
+    every = np.array(list(product([0.0, 1.0], repeat=12)))
+
+    def spanned(lines: np.ndarray) -> set[tuple[float, ...]]:
+        left = every - every @ np.linalg.pinv(lines) @ lines
+        return set(map(tuple, every[np.abs(left).max(axis=1) < 1e-9]))
+
+    unions = {tuple(np.zeros(12))}
+    for line in np.unique(lines, axis=0):
+        unions |= {tuple(u + line) for u in map(np.array, unions) if not (u * line).any()}
+    assert spanned(lines) == unions
+    by_b = np.array(
+        [np.outer(np.arange(3) == u, CELLS.level_of("b") == 0).ravel() for u in range(3)]
+    )
+    by_a = np.array(
+        [np.outer(np.arange(3) == u, CELLS.level_of("a") == 0).ravel() for u in range(3)]
+    )
+    crossed = np.concatenate([lines, by_a, by_b]).astype(float)
+    shown = {tuple(line) for line in crossed}
+    assert len(spanned(crossed)) > len(unions)
+    assert shown <= spanned(crossed)
+
+
+def test_bounds_are_sharp() -> None:
+    """Over all integer tables with the same lines, in 20 random ones; and the estimates have the
+    published sums."""
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        counts = np.minimum(rng.poisson(0.6, size=(3, 4)), 2)
+        tables = Staircase.from_counts(CHAIN, FIRST, counts)
+        lines = lines_of(tables)
+        published = lines @ counts.ravel()
+        rows = [
+            [r for r in product(range(n + 1), repeat=4) if sum(r) == n]
+            for n in counts.sum(axis=1).tolist()
+        ]
+        every = np.array([np.concatenate(r) for r in product(*rows)])
+        same = every[(every @ lines.T == published).all(axis=1)]
+        for h in (1, 2):
+            lower, upper = tables.bounds(h, np.arange(3))
+            mine = CHAIN.coarser(same.reshape(-1, 4), 2, h).reshape(len(same), -1)
+            assert lower.ravel().tolist() == mine.min(axis=0).tolist()
+            assert upper.ravel().tolist() == mine.max(axis=0).tolist()
+        estimate = tables.estimates(2, np.arange(3))
+        assert lines @ estimate.ravel() == pytest.approx(published)
+
+
+def test_tables_that_do_not_nest_or_add_up_are_refused() -> None:
+    good = Staircase.from_counts(CHAIN, FIRST, np.ones((3, 4), dtype=np.int64))
+    with pytest.raises(InputError, match="divide those of the grain before"):
+        Staircase.from_counts(CHAIN, (FIRST[0], FIRST[2], FIRST[1]), np.ones((3, 4), np.int64))
+    wrong = (good.count[0], good.count[1], good.count[2] + 1)
+    with pytest.raises(InputError, match="do not add up"):
+        Staircase(CHAIN, good.atom, wrong)
+    with pytest.raises(InputError, match="another size"):
+        Staircase(CHAIN, good.atom, (good.count[0], good.count[1][:1], good.count[2]))
+    assert good.own(np.array([0, 0, 0])).tolist() == [2]
+    assert good.own(np.array([0, 1, 1])).tolist() == [1, 1]
+    assert good.own(np.array([0, 0, 1])).tolist() == [0, 0]
+    assert good.own(np.array([0, -1, -1])).tolist() == [1]
+    assert good.tables(1, np.array([0, 1, 1])).tolist() == [[2, 2], [4, 4]]
+    assert good.failing(Rules(5, 3)).tolist() == [1, 0]
+
+
+# --- slivers
+
+
+def directed_cuts(atom: np.ndarray, district: np.ndarray, weight: np.ndarray) -> dict[int, int]:
+    """The least positive directed cut that has each sliver, over all sets of nodes."""
+    atoms, districts = int(atom.max()) + 1, int(district.max()) + 1
+    least: dict[int, int] = {}
+    for chosen in product([False, True], repeat=atoms + districts):
+        left, right = np.array(chosen)[atom], np.array(chosen)[atoms + district]
+        for cut, back in ((left & ~right, right & ~left), (right & ~left, left & ~right)):
+            if not back.any():
+                for e in np.flatnonzero(cut).tolist():
+                    least[e] = min(least.get(e, 10**9), int(weight[cut].sum()))
+    return least
+
+
+def test_the_least_cut_of_a_sliver_is_found() -> None:
+    rng, few = np.random.default_rng(4), 0
+    for _ in range(60):
+        edges = np.unique(rng.integers(0, [4, 3], size=(7, 2)), axis=0)
+        atom = np.unique(edges[:, 0], return_inverse=True)[1]
+        district = np.unique(edges[:, 1], return_inverse=True)[1]
+        weight = rng.integers(0, 4, size=len(edges))
+        known = directed_cuts(atom, district, weight)
+        both = [
+            audit._SliverNetwork(atom, district + atom.max() + 1, weight, r) for r in (False, True)
+        ]
+        for e in np.flatnonzero(weight).tolist():
+            cuts = [n.least_cut(int(e), 4) for n in both]
+            found = [int(weight[c].sum()) for c in cuts if c is not None]
+            assert min(found, default=4) == min(known[e], 4)
+            few += known[e] < 4
+    assert few > 50
+
+
+def a_tree(leaves: list[list[int]], k: int = 0, m: int = 3) -> CountTree:
+    parent = [np.zeros(1, np.int64), np.zeros(len(leaves), np.int64)]
+    chain = Chain.spelled(["total", "a"], Schema.from_attributes("s", {"a": ["x", "y"]}))
+    return CountTree.from_counts(chain, Rules(k, m), parent, np.array(leaves), (0.0, 1.0))
+
+
+def test_a_path_of_slivers_is_told_and_a_circle_is_not() -> None:
+    """Atoms {0, 1}, {2, 3}: of districts {0} and {1, 2, 3}, the first shows block 0. In a circle no
+    sliver follows."""
+    tree = a_tree([[5, 1], [6, 5], [7, 4], [8, 3]])
+    atom = (np.arange(4), np.array([0, 0, 2, 2]))
+    path = kept_districts(tree, atom, np.array([0, 1, 1, 1]), price=0)
+    assert path.lines[0] > 0  # that of the others would tell it, too
+    assert path.grain.tolist() == [0, 0]
+    slivers = audit._Slivers.from_counts(atom[1], np.array([0, 1, 1, 1]), tree.counts[-1][1])
+    assert [group for _, group, _ in slivers.violations(Rules(0, 3))] == [1, 1]
+    circle = audit._Slivers.from_counts(atom[1], np.array([0, 1, 0, 1]), tree.counts[-1][1])
+    assert not list(circle.violations(Rules(0, 3)))
+
+
+def test_districts_are_kept_by_joining_or_withheld() -> None:
+    """Districts {0, 4}, {1, 2, 3}: the second, less atom {2, 3}, would show block 1 alone, which has
+    one person of a group."""
+    tree = a_tree([[5, 4], [6, 1], [7, 4], [8, 5], [6, 4]])
+    atom = (np.arange(5), np.array([0, 0, 2, 2, 4]))
+    district = np.array([0, 1, 1, 1, 0])
+    withheld = kept_districts(tree, atom, district, price=0)
+    assert withheld.lines[0] > 0
+    assert withheld.grain.tolist() == [0, 0]  # one alone would follow from the whole
+    kept = kept_districts(tree, atom, district, price=50)
+    assert kept.grain.tolist() == [1, 1]
+    assert len(np.unique(kept.atom[1])) < 3
+    assert value_of(tree, kept.atom) > value_of(tree, atom)
+
+
+def test_small_counts_that_follow_are_joined_away() -> None:
+    """A block of two persons in an atom of one group: both are of it. Its atom is joined to one
+    with others."""
+    tree = a_tree([[2, 0], [30, 0], [20, 9], [3, 40]], k=10)
+    atom = (np.arange(4), np.array([0, 0, 2, 3]))
+    tables = Staircase.from_counts(tree.chain, atom, tree.counts[-1][-1])
+    assert tables.given_away(3).tolist() == [[0, 1, 0]]
+    joined, first = without_small(tree, LeastAtoms(tree.chain, atom, 0.0, 0, 1))
+    assert first == 1
+    assert joined[1].tolist() == [0, 0, 0, 3]
+    assert not len(Staircase.from_counts(tree.chain, joined, tree.counts[-1][-1]).given_away(3))
+
+
+def test_the_value_is_that_of_the_solution() -> None:
+    rng = np.random.default_rng(6)
+    parent = [np.zeros(1, np.int64), np.zeros(3, np.int64), np.repeat([0, 1, 2], [4, 2, 5])]
+    leaves = rng.poisson([5, 2, 4, 1], size=(11, 4)) + (np.arange(4) == 0)
+    tree = CountTree.from_counts(CHAIN, Rules(12, 3), parent, leaves, (1.0, 2.0, 1.0))
+    found = solved(tree, Effort("best"))
+    assert value_of(tree, found.atom) == pytest.approx(found.value)
+    tables = Staircase.from_counts(found.chain, found.atom, tree.counts[-1][-1])
+    assert not tables.failing(tree.rules).any()
+    assert (
+        summed_by(np.zeros(11, np.int64), tree.counts[-1][-1])
+        == tables.tables(len(found.chain) - 1, np.zeros(11, np.int64))
+    ).all()
