@@ -385,10 +385,14 @@ def farthest(
     near = np.flatnonzero(inside & (a > 0) & (known.least < known.most))
     k = len(near)
     cap = np.minimum(known.most, max(int(program.upper.max(initial=0)), 1))[near].astype(float)
-    pick, eye = sparse.csr_array((np.ones(k), (np.arange(k), near)), shape=(k, n)), sparse.eye(k)
-    none = sparse.csr_array((k, k))
-    at = a[near].astype(float)
-    room = sparse.diags(cap - at + 1)
+    pick = sparse.csr_array((np.ones(k), (np.arange(k), near)), shape=(k, n))
+    eye, at = sparse.eye_array(k), a[near].astype(float)
+    apart = [
+        [pick, -sparse.diags_array(cap - at + 1), None],
+        [None, -sparse.diags_array(at), eye],
+        [-pick, sparse.diags_array(cap), eye],
+    ]
+    matrix = sparse.block_array([[program.matrix, None, None], *apart] if k else [[program.matrix]])
     most = np.where(known.most >= UNBOUNDED, np.inf, known.most)
     lower, upper = program.lower.astype(float), program.upper.astype(float)
     upper[program.upper >= UNBOUNDED] = np.inf
@@ -398,16 +402,11 @@ def farthest(
         bounds=Bounds(
             np.concatenate([known.least, np.zeros(2 * k)]), np.concatenate([most, np.ones(k), at])
         ),
-        constraints=[
-            LinearConstraint(
-                sparse.hstack([program.matrix, sparse.csr_array((len(lower), 2 * k))]), lower, upper
-            ),
-            LinearConstraint(sparse.hstack([pick, -room, none]), -np.inf, at - 1),
-            LinearConstraint(
-                sparse.hstack([sparse.csr_array((k, n)), -sparse.diags(at), eye]), 0, np.inf
-            ),
-            LinearConstraint(sparse.hstack([-pick, sparse.diags(cap), eye]), 0, np.inf),
-        ],
+        constraints=LinearConstraint(
+            matrix,
+            np.concatenate([lower, np.full(k, -np.inf), np.zeros(2 * k)]),
+            np.concatenate([upper, at - 1, np.full(2 * k, np.inf)]),
+        ),
         options={"time_limit": seconds, "mip_rel_gap": 0.0, "disp": False},
     )
     if answer.x is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -289,13 +290,10 @@ def _columns(
     program: ReducedProgram, known: Propagated, cost: Floats, prices: tuple[PriceSteps, ...]
 ) -> _Columns:
     width = sum(len(p.cost) for p in prices)
-    parts = [_wide(program.matrix, width)]
-    before = 0
-    for p in prices:
-        after = width - before - len(p.cost)
-        row_blocks = [program.matrix[p.row], _empty(p, before), p.matrix, _empty(p, after)]
-        parts.append(sparse.hstack(row_blocks, format="csr"))
-        before += len(p.cost)
+    blocks: list[list[Any]] = [[program.matrix, *(None for _ in prices)]]
+    for i, p in enumerate(prices):
+        blocks.append([program.matrix[p.row], *(None for _ in prices)])
+        blocks[-1][1 + i] = p.matrix
     values = [p.value.astype(float) for p in prices]
     upper = np.where(program.upper >= UNBOUNDED, np.inf, program.upper)
     return _Columns(
@@ -304,7 +302,7 @@ def _columns(
         np.concatenate(
             [np.where(known.most >= UNBOUNDED, np.inf, known.most), *(p.most for p in prices)]
         ),
-        sparse.csc_array(sparse.vstack(parts)),
+        sparse.csc_array(sparse.block_array(blocks)),
         np.concatenate([program.lower.astype(float), *values]),
         np.concatenate([upper, *values]),
         program.classes,
@@ -368,15 +366,6 @@ def _in_integers(
         return _IntegerAnswer(AttackStatus.REFUSED, None, np.inf)
     status = AttackStatus.SOLVED if answer.status == _OPTIMAL else AttackStatus.GAP
     return _IntegerAnswer(status, x, float(answer.fun))
-
-
-def _wide(matrix: sparse.csr_array, width: int) -> sparse.csr_array:
-    rows = matrix.shape[0]
-    return sparse.hstack([matrix, sparse.csr_array((rows, width))], format="csr")
-
-
-def _empty(p: PriceSteps, width: int) -> sparse.csr_array:
-    return sparse.csr_array((len(p.row), width))
 
 
 Bools = NDArray[np.bool_]

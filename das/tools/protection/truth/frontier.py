@@ -7,7 +7,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,7 @@ class OpenStudy:
     spine: Spine
     truth: Histogram
 
+    @cached_property
     def points(self) -> dict[str, FrontierPoint]:
         return {p.name: p for p in self.study.points()}
 
@@ -184,7 +185,7 @@ def _effort(point: FrontierPoint) -> float:
 def protect_task(task: Task) -> Answer:
     """Protect all records, and keep what is published of each group."""
     of = opened(task.run)
-    point = of.points()[task.partition]
+    point = of.points[task.partition]
     records = study_input.load(of.folder.records, of.study.schema)
     tables = of.study.tables(point.also)
     level, sampled = of.study.spec.sample_level, np.concatenate(of.groups)
@@ -235,13 +236,18 @@ def attack_task(task: Task) -> Answer:
 def _uses(opened: OpenStudy, name: str, others: bool) -> UsesAtLevels:
     """The tables that a point publishes, and what they answer. Those of a method that publishes
     others than it is asked for do not depend on the records: they are what it makes of nobody's."""
-    point = opened.points()[name]
-    tables = opened.study.tables(point.also)
-    if others:
-        nobody = np.zeros(0, dtype=np.int64)
-        empty = StudyRecords(tables.schema, opened.spine, nobody, nobody)
-        tables = point.method.published(empty, tables, opened.key_of(point)).tables
+    point = opened.points[name]
+    if not others:
+        return _uses_as_asked(opened, point.also)
+    tables, nobody = opened.study.tables(point.also), np.zeros(0, dtype=np.int64)
+    empty = StudyRecords(tables.schema, opened.spine, nobody, nobody)
+    tables = point.method.published(empty, tables, opened.key_of(point)).tables
     return opened.study.uses_of(tables, point.also)
+
+
+@lru_cache(maxsize=2)
+def _uses_as_asked(opened: OpenStudy, also: str) -> UsesAtLevels:
+    return opened.study.uses_of(opened.study.tables(also), also)
 
 
 def scores_of(opened: OpenStudy, point: FrontierPoint) -> list[GroupScores]:
@@ -390,7 +396,7 @@ def _facts(opened: OpenStudy, point: FrontierPoint, population: int, exposed: in
 def _spelt(opened: OpenStudy) -> dict[str, str]:
     """Queries that methods name in their labels, and levels, in words."""
     schema = opened.study.schema
-    each = (getattr(p.method, "categories", ()) for p in opened.points().values())
+    each = (getattr(p.method, "categories", ()) for p in opened.points.values())
     queries = {q: inside(schema.query(q).title) for some in each for q in some}
     return queries | {lv: level_inside(lv) for lv in opened.spine.levels if "_" in lv}
 
