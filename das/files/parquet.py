@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,42 @@ LOST = "the release is incomplete or altered: get it again from where it was pub
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError, OverflowError)
 #: How many files have their metadata kept, and how many small files.
 _FILES, _SMALL_FILES = 8, 512
-#: Limits of a small file: its bytes and its values. Then the bytes of rows kept from all small
-#: files, and of arrays from all files: a subtree of 32,768 blocks has 80 million numbers, most of
-#: them of one byte.
-SMALL, _VALUES, _KEPT, _KEPT_ARRAYS = 1 << 17, 1 << 19, 1 << 23, 3 << 26
+#: Limits of a small file: its bytes and its values.
+SMALL, _VALUES = 1 << 17, 1 << 19
 _Stamp = tuple[str, int, int, int]
 _KNOWN: dict[_Stamp, pq.FileMetaData] = {}
 _KNOWN_SMALL: dict[_Stamp, pq.FileMetaData] = {}
 #: Of a small file where the rows of each row group begin, and end; none where its values are many.
 _GROUPS: dict[_Stamp, NDArray[np.int64] | None] = {}
-_ROWS: dict[tuple[_Stamp, tuple[str, ...]], tuple[pa.Table, int]] = {}
-_ARRAYS: dict[tuple[_Stamp, int | None], tuple[tuple[NDArray[Any], ...], int]] = {}
+
+
+class Kept:
+    """Values by key, of ``most`` bytes at most: the oldest make room. Several threads can use
+    it."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.bytes, self._lock = most, 0, Lock()
+        self._held: dict[Any, tuple[Any, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, key: Any) -> Any:
+        """The value, or ``None``."""
+        return self._held.get(key, (None, 0))[0]
+
+    def keep(self, key: Any, value: Any, size: int) -> None:
+        """Keep a value of ``size`` bytes."""
+        with self._lock:
+            self.bytes += size - self._held.pop(key, (None, 0))[1]
+            while self._held and self.bytes > self.most:
+                self.bytes -= self._held.pop(next(iter(self._held)))[1]
+            self._held[key] = value, size
+
+
+#: Rows of small files; and decoded arrays: a subtree of 32,768 blocks has 80 million numbers, most
+#: of them of one byte.
+_ROWS, _ARRAYS = Kept(1 << 23), Kept(3 << 26)
 #: Columns that hold numbers, and lists of them, wherever they occur; all others hold text.
 NUMBERS = ("variance",)
 LISTS = ("value", "standard_error", "query_shape", "cell")
@@ -130,40 +156,28 @@ def columns(
     if first is None:
         return _read(path, names, wanted, group)
     key = (stamp, (*names, "", *wanted))
-    known = _ROWS.get(key)
-    rows = _read(path, names, wanted) if known is None else known[0]
-    if known is None:
-        _keep(_ROWS, key, (rows, rows.nbytes), _KEPT)
+    rows = _ROWS.get(key)
+    if rows is None:
+        rows = _read(path, names, wanted)
+        _ROWS.keep(key, rows, rows.nbytes)
     return rows if group is None else rows.slice(first[group], first[group + 1] - first[group])
 
 
 def decoded(
     path: Path, group: int | None, read: Callable[[], tuple[NDArray[Any], ...]]
 ) -> tuple[NDArray[Any], ...]:
-    """The arrays that ``read`` makes of a row group, integers as narrow as they fit: once, while it
-    is the same file, and while there is room. A run asks for each some five times: to estimate, for
-    residuals, areas, pages and errors."""
+    """The arrays that ``read`` makes of a row group: once, while it is the same file, and while
+    there is room. A run asks for each some five times: to estimate, for residuals, areas, pages and
+    errors."""
     with readable(path):
         key = _stamp(path), group
-    known = _ARRAYS.get(key)
-    if known is None:
-        arrays = tuple(_narrow(a) for a in read())
+    arrays: tuple[NDArray[Any], ...] | None = _ARRAYS.get(key)
+    if arrays is None:
+        arrays = read()
         for array in arrays:
             array.flags.writeable = False
-        known = arrays, sum(a.nbytes for a in arrays)
-        _keep(_ARRAYS, key, known, _KEPT_ARRAYS)
-    return known[0]
-
-
-def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """Integers of the narrowest type that holds them; anything else as it is."""
-    if values.dtype.kind != "i" or not values.size:
-        return values
-    low, high = int(values.min()), int(values.max())
-    for kind in ("int8", "int16", "int32"):
-        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
-            return values.astype(kind, copy=False)
-    return values
+        _ARRAYS.keep(key, arrays, sum(a.nbytes for a in arrays))
+    return arrays
 
 
 def _first_rows(path: Path, stamp: _Stamp) -> NDArray[np.int64] | None:
@@ -190,14 +204,6 @@ def _read(
     with readable(path):
         read = file.read if group is None else partial(file.read_row_group, group)
         return checked(read(chosen, use_threads=False), path)
-
-
-def _keep(known: dict[Any, tuple[Any, int]], key: Any, value: tuple[Any, int], most: int) -> None:
-    """With its bytes, in place of the oldest. Threads may be at it, too."""
-    kept = sum(size for _, size in list(known.values()))
-    while known and kept + value[1] > most:
-        kept -= known.pop(next(iter(known)), (None, 0))[1]
-    known[key] = value
 
 
 def batches(

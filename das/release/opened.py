@@ -159,8 +159,16 @@ class OpenedRelease:
         return self.known(universe).bounds(universe.schema, self.tree(universe).spine)
 
     def known(self, universe: Universe) -> Invariants:
-        """What is known exactly of the units that were measured, of the levels of the part."""
-        return known_of(universe.schema, self.tree(universe).spine, self._constraints(universe))
+        """What is known exactly of the units that were measured, of the levels of the part: read
+        once."""
+        if universe.name not in self._known:
+            spine, stated = self.tree(universe).spine, self._constraints(universe)
+            self._known[universe.name] = known_of(universe.schema, spine, stated)
+        return self._known[universe.name]
+
+    @cached_property
+    def _known(self) -> dict[str, Invariants]:
+        return {}
 
     def published_bounds(self, universe: Universe) -> dict[str, LevelBounds]:
         """Bounds of published units, from the same rows. Units outside the tree have nobody, and

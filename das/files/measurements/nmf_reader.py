@@ -59,6 +59,7 @@ from das.model.spine import Spine, order_of, sorted_places
 
 Ints = NDArray[np.int64]
 
+_FEW = 16  #: of so many values one can be kept by itself
 NAME = "margins.parquet"
 COLUMNS = ("level", "geocode", "query_name", "measured_as", "value", "variance")
 
@@ -344,8 +345,9 @@ class NmfPart:
             if not file.may_hold(start, stop):
                 continue
             for group in file.groups_of(query):
-                unit, got, var = self._load(file.path, group)
+                unit, got, var, row, column, exact = self._load(file.path, group)
                 keep = (unit >= start) & (unit < stop)
+                far, row = keep[row], unit[row] - start
                 if got.shape[1] != values.shape[1]:
                     raise ReleaseError(
                         f"other numbers of answers to {query!r} than before",
@@ -360,6 +362,7 @@ class NmfPart:
                     values[at[0] : at[-1] + 1], variance[at[0] : at[-1] + 1] = got, var
                 else:
                     values[at], variance[at] = got, var
+                values[row[far], column[far]] = exact[far]
         self._check_times(query, start, times)
         if not (variance > 0).all():
             raise ReleaseError(
@@ -384,20 +387,29 @@ class NmfPart:
         if level != self.level:
             raise ValueError(f"this is a part of level {self.level!r}, not of {level!r}")
 
-    def _load(
-        self, path: Path, group: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.signedinteger[Any]], NDArray[np.float64]]:
-        codes, values, variance = decoded(path, group, partial(_rows, path, group))
+    def _load(self, path: Path, group: int) -> tuple[NDArray[Any], ...]:
+        """The units of a row group, and the rest of :func:`_rows`."""
+        codes, *rest = decoded(path, group, partial(_rows, path, group))
         if len(self.codes) == 1:
             codes = root_named(codes, self.codes)
         unit = self.first + known_units(
             codes, partial(sorted_places, self.codes, self._order), self.level, path
         )
-        return unit, values, variance
+        return unit, *rest
 
 
-def _rows(path: Path, group: int) -> tuple[Codes, NDArray[Any], NDArray[Any]]:
-    """Geocodes, values and variances."""
+def _rows(path: Path, group: int) -> tuple[NDArray[Any], ...]:
+    """Geocodes, values and variances. Most values fit a byte, as they are kept: then ``row``,
+    ``column`` and value of the others follow."""
     table = _columns(path, ["geocode", "value", "variance"], group)
-    values = as_written(table["value"], path)
-    return texts.codes(table["geocode"]), values, csv_text.array(table["variance"])
+    values, far = as_written(table["value"], path), np.zeros(0, dtype=np.intp)
+    for kind in (np.int8, np.int16):
+        small = values.astype(kind)
+        far = np.flatnonzero(small != values)
+        if len(far) * _FEW <= values.size:
+            break
+    else:
+        small, far = values, far[:0]
+    row, column = np.divmod(far, max(1, values.shape[1]))
+    codes, variance = texts.codes(table["geocode"]), csv_text.array(table["variance"])
+    return codes, small, variance, row, column, values[row, column]

@@ -396,6 +396,23 @@ def test_large_values_keep_all_their_bits(tmp_path: Path) -> None:
     assert np.array_equal(NmfReader(tmp_path, SPINE).read("Block", "total", 0, 8).values, values)
 
 
+@pytest.mark.parametrize("spread", [3, 3000, 2**20, 2**40], ids=["a byte", "two", "four", "eight"])
+def test_a_few_values_far_from_the_others_keep_their_places(tmp_path: Path, spread: int) -> None:
+    """They are kept by themselves; rows of the file are in another order than the units."""
+    random = np.random.default_rng(1)
+    values = random.integers(-spread, spread, (8, PL94.cells))
+    far = random.integers(0, values.size, 150)
+    values.ravel()[far] = random.integers(-(2**50), 2**50, 150) >> random.integers(0, 50, 150)
+    write(tmp_path, "Block", PL94, SPINE, [Measurement("Block", "detailed", 0, values, np.ones(8))])
+    for path in parts(tmp_path):
+        rows = pq.read_table(path)
+        pq.write_table(rows.take(random.permutation(len(rows))), path)
+    reader = NmfReader(tmp_path, SPINE)
+    for start, stop in ((0, 8), (1, 7), (2, 3), (4, 6)):
+        got = reader.read("Block", "detailed", start, stop).values
+        np.testing.assert_array_equal(got, values[start:stop])
+
+
 @pytest.mark.parametrize("variance", [1e-70, 5e-324, 1e-40])
 def test_a_variance_too_small_for_its_column_stays_positive(
     tmp_path: Path, variance: float
