@@ -33,7 +33,7 @@ _KNOWN_SMALL: dict[_Stamp, pq.FileMetaData] = {}
 _GROUPS: dict[_Stamp, NDArray[np.int64] | None] = {}
 
 
-class Kept:
+class RecentValues:
     """Values by key, of ``most`` bytes at most: the oldest make room. Several threads can use
     it."""
 
@@ -59,7 +59,7 @@ class Kept:
 
 #: Rows of small files; and decoded arrays: a subtree of 32,768 blocks has 80 million numbers, most
 #: of them of one byte.
-_ROWS, _ARRAYS = Kept(1 << 23), Kept(3 << 26)
+_ROWS, _ARRAYS = RecentValues(1 << 23), RecentValues(3 << 26)
 #: Columns that hold numbers, and lists of them, wherever they occur; all others hold text.
 NUMBERS = ("variance",)
 LISTS = ("value", "standard_error", "query_shape", "cell")

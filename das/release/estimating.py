@@ -6,12 +6,13 @@ Like ``das.release.post_processing``, nothing here can see the truth."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from das.engine import Progress, Silent, executor
+from das.engine import InProcess, Progress, Silent, executor
 from das.engine.choice import EngineChoice
 from das.engine.local import LocalEngine
 from das.engine.tasks import Engine
@@ -85,15 +86,21 @@ def _whole(
     with stages("estimate and round"), executor(choice.workers) as pool:
         for u in universes:
             results[u.name] = estimate(opened, u, pool, progress, out, done=results)
-    with stages("microdata and tables"):
-        published = {u.name: publish(opened, u, results[u.name], out, progress) for u in universes}
     certificates = {name: r.certificates for name, r in results.items()}
-    with stages("residuals"):
-        sums = [
-            s
-            for u in universes
-            for s in residual_sums(u, opened.source(u), results[u.name].histograms)
-        ]
+    with ThreadPoolExecutor(1) if choice.workers > 1 else InProcess() as aside:
+        with stages("microdata and tables"):
+            made = {
+                u.name: aside.submit(publish, opened, u, results[u.name], out, progress)
+                for u in universes
+            }
+        with stages("residuals"):
+            sums = [
+                s
+                for u in universes
+                for s in residual_sums(u, opened.source(u), results[u.name].histograms)
+            ]
+        with stages("microdata and tables"):
+            published = {name: counts.result() for name, counts in made.items()}
     correction = results[opened.after.persons.name].correction
     return _described(
         opened, opened.spine, published, certificates, sums, correction, stages, progress

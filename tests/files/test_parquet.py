@@ -15,7 +15,7 @@ import pytest
 from das.errors import ReleaseError
 from das.files import parquet
 from das.files.measurements.frame import read_nmf, summary
-from das.files.parquet import Kept, columns, decoded
+from das.files.parquet import RecentValues, columns, decoded
 
 ROWS = {
     "geocode": pa.array(["1", "2"]),
@@ -172,7 +172,7 @@ def test_a_small_file_is_read_once_while_it_is_the_same(
 
 
 def test_so_many_bytes_of_small_files_are_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "_ROWS", Kept(1 << 20))
+    monkeypatch.setattr(parquet, "_ROWS", RecentValues(1 << 20))
     two_groups(path, [3, 4])
     every = [["value"], ["geocode"], ["geocode", "value"]]
     monkeypatch.setattr(parquet._ROWS, "most", 2 * columns(path, every[2]).nbytes)
@@ -185,7 +185,7 @@ def test_so_many_bytes_of_small_files_are_kept(path: Path, monkeypatch: pytest.M
 def test_of_a_file_of_many_values_that_take_little_room_a_part_is_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "_ROWS", Kept(1 << 20))
+    monkeypatch.setattr(parquet, "_ROWS", RecentValues(1 << 20))
     same = np.zeros(parquet._VALUES + 1, dtype=np.int32)
     pq.write_table(pa.table({"cell": pa.array([same.tolist()])}), path, compression="zstd")
     assert path.stat().st_size < parquet.SMALL
@@ -196,7 +196,7 @@ def test_of_a_file_of_many_values_that_take_little_room_a_part_is_read(
 def test_arrays_are_made_once_and_so_many_bytes_are_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "_ARRAYS", Kept(1 << 20))
+    monkeypatch.setattr(parquet, "_ARRAYS", RecentValues(1 << 20))
     two_groups(path, [3, 4])
     made = {group: np.arange(group) for group in range(5)}
     asked: list[int] = []

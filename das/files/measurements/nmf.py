@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -39,6 +40,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from das.engine import in_order
 from das.errors import ReleaseError
 from das.files import atomic, csv_text
 from das.files import codes as texts
@@ -74,10 +76,10 @@ def write(
     ``spine`` is the subtree's. Each file says if it is not ``private``. Returns SHA-256 of each
     part, by its path from ``root``."""
     partition, geocodes = folders(spine, level), geocodes_of(spine, level)
-    out: dict[str, str] = {}
-    for number, batch in enumerate(_batches(measurements)):
+
+    def written(given: tuple[int, list[Measurement]]) -> dict[str, str]:
+        (number, batch), parts = given, {}
         measured = np.any([np.isfinite(m.variance) for m in batch], axis=0)
-        parts = {}
         for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
             unit = a + np.flatnonzero(measured[a:b])
             if len(unit):
@@ -87,8 +89,11 @@ def write(
                 tables = [_rows(m, unit, schema.query(m.query), schema, geocodes) for m in batch]
                 parts[path] = _part(tables, private)
         atomic.write_all({root / path: data for path, data in parts.items()})
-        out |= {path.as_posix(): hashlib.sha256(data).hexdigest() for path, data in parts.items()}
-    return out
+        return {path.as_posix(): hashlib.sha256(data).hexdigest() for path, data in parts.items()}
+
+    with ThreadPoolExecutor(1) as aside:  # while the next batch is drawn
+        every = in_order(aside, written, enumerate(_batches(measurements)), ahead=2)
+        return {path: digest for parts in every for path, digest in parts.items()}
 
 
 def write_constraints(
