@@ -9,7 +9,7 @@ measurements of all other units say about the block group; :mod:`das.estimate.ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,42 +26,6 @@ from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
 
-#: The most values that are kept of a query at a level.
-_KEPT = 1 << 21
-
-
-class PassingSums:
-    """The sums of one query over one depth of the tree, for each place of a level. Units are added
-    while they are read for this level or another, each once, however often it is read. ``values``
-    ``(places, answers)``, variances and numbers of units ``(places,)``."""
-
-    def __init__(self, cover: Cover, depth: int, places: int, answers: int) -> None:
-        here = cover.depth == depth
-        self._unit, self._place = cover.unit[here], cover.place[here]
-        self._left = np.ones(len(self._unit), dtype=bool)
-        order = np.argsort(self._unit, kind="stable")
-        self._unit, self._place = self._unit[order], self._place[order]
-        self.values: NDArray[Any] = np.zeros((places, answers), dtype=np.int64)
-        self.variance, self.asked = np.zeros(places), np.zeros(places, dtype=np.int64)
-
-    @property
-    def whole(self) -> bool:
-        return not self._left.any()
-
-    def add(self, unit: Ints, m: Measurement) -> None:
-        """``unit``: units of the level of ``m`` that are read."""
-        if self.whole:
-            return
-        at = np.searchsorted(self._unit, unit)
-        at = at[(at < len(self._unit)) & (self._unit[np.minimum(at, len(self._unit) - 1)] == unit)]
-        at = at[self._left[at]]
-        self._left[at] = False
-        place, row = self._place[at], self._unit[at] - m.start
-        self.values = self.values.astype(np.result_type(self.values, m.values), copy=False)
-        _add(self.values, place, m.values[row])
-        _add(self.variance, place, m.variance[row])
-        _add(self.asked, place, np.ones(len(at), dtype=np.int64))
-
 
 @dataclass(frozen=True, eq=False)
 class SummedSource:
@@ -73,9 +37,6 @@ class SummedSource:
     schema: Schema
     _slices: dict[tuple[str, int], Ints] = field(default_factory=dict, repr=False)
     _queries: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    _passing: dict[str, dict[tuple[int, str], PassingSums]] = field(
-        default_factory=dict, repr=False
-    )
 
     @cached_property
     def _covers(self) -> Mapping[str, Cover]:
@@ -115,25 +76,6 @@ class SummedSource:
         cuts = (np.diff(depth) != 0) | (np.diff(batch) != 0)
         yield from np.split(order, np.flatnonzero(cuts) + 1)
 
-    def add_up(self, levels: Iterable[str]) -> None:
-        """From now on, keep of whatever is read what it adds up to at these levels, where that is
-        small: so the files of blocks are not read again for block groups, nor for a page."""
-        for level in levels:
-            self._passing.setdefault(level, {})
-
-    def _pass(self, depth: int, query: str, unit: Ints, m: Measurement) -> None:
-        for level, sums in self._passing.items():
-            places, answers = self.published.units(level), m.values.shape[1]
-            if places * answers <= _KEPT and query in self.queries(level):
-                if (depth, query) not in sums:
-                    sums[depth, query] = PassingSums(self._covers[level], depth, places, answers)
-                sums[depth, query].add(unit, m)
-
-    def _passed(self, level: str, depth: int, query: str) -> PassingSums | None:
-        """What was added up, if that is all."""
-        known = self._passing.get(level, {}).get((depth, query))
-        return known if known and known.whole else None
-
     def some(self, level: str, query: str, units: Ints) -> Measurement:
         """The summed measurements of some units, in their order. A unit has an infinite variance if
         some unit of the tree in it was not measured. A unit without any unit of the tree has
@@ -146,15 +88,9 @@ class SummedSource:
             if query not in self.source.queries(name):
                 continue
             here = np.flatnonzero(cover.depth == depth)
-            if passed := self._passed(level, depth, query):
-                values = passed.values[units] if values is None else values + passed.values[units]
-                variance += passed.variance[units]
-                asked += passed.asked[units]
-                continue
             place, unit = cover.place[here], cover.unit[here]
             for some in self._runs(name, query, unit):
                 m = self.source.read(name, query, int(unit[some[0]]), int(unit[some[-1]]) + 1)
-                self._pass(depth, query, unit[some], m)
                 at = _slice(unit[some] - m.start)
                 if alone and np.array_equal(place[some], np.arange(len(units))):
                     values = m.values[at]  # nothing is copied

@@ -217,8 +217,6 @@ class Intervals:
                 yield np.arange(a, b), told.read(source, columns, a, b)
             return
         spine = self.release.spine
-        here = spine.levels[: spine.index(level) + 1]
-        source.add_up(here)
         inside = np.zeros(spine.units(level), dtype=bool)
         for a, b in batches:
             inside[a:b] = True

@@ -219,11 +219,12 @@ def gather(
     kinds = areas[: int((sizes <= room).sum())]
     # first, while there is nothing else in memory
     off_spine = list(_off_spine(universes, kinds, spine.levels[-1])) if kinds else []
-    at = {  # from the lowest: what is read of blocks also says what block groups add up to
-        level: [a for w in universes for a in read(w, [q for u, q in chosen if u is w], level)]
-        for level, chosen in reversed(asked.items())
-    }
-    found = [a for level in spine.levels for a in at[level]]
+    found = [
+        answers
+        for level, chosen in asked.items()
+        for w in universes
+        for answers in read(w, [q for u, q in chosen if u is w], level)
+    ]
     return LookUp(spine, (*found, *off_spine), tuple(whole), tuple(kinds))
 
 

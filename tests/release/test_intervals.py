@@ -454,37 +454,3 @@ def test_a_defect_of_das_is_not_said_to_be_one_of_the_files(
     part = next(p for p in (copied / "nmf" / "State.parquet").rglob("*") if p.is_file())
     part.write_bytes(part.read_bytes()[:-9])
     assert sealed.fault_of(caught.value) is caught.value
-
-
-@pytest.mark.parametrize("half", [False, True], ids=["all blocks", "half of them, twice"])
-def test_what_is_added_up_while_blocks_are_read_is_what_is_read_again(
-    run: Path, half: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No file of blocks is then read for the levels above; where not all blocks were, all are."""
-    release = open_release(run / "release")
-    persons, spine = release.spec.persons, release.spine
-    adding, plain = release.noisy(persons), release.noisy(persons)
-    assert isinstance(adding, SummedSource)
-    *above, lowest = spine.levels
-    adding.add_up(above)
-    for piece in [*adding.batches(lowest, 1 << 18)] * 2:
-        for name in adding.queries(lowest):
-            adding.some(lowest, name, piece[: len(piece) // 2] if half else piece)
-    read, blocks = type(adding.source).read, list[str]()
-
-    def noted(source: object, level: str, *of: object) -> object:
-        blocks.extend([level] * (level == lowest))
-        return read(source, level, *of)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(type(adding.source), "read", noted)
-    sums = 0
-    for level in above:
-        for name in adding.queries(level):
-            blocks.clear()
-            one = adding.read(level, name, 0, spine.units(level))
-            assert bool(blocks) <= half
-            other = plain.read(level, name, 0, spine.units(level))
-            sums += bool(blocks)
-            assert np.array_equal(one.values, other.values)
-            assert np.allclose(one.variance, other.variance, rtol=1e-12)
-    assert sums > 10
