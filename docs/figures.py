@@ -41,7 +41,7 @@ from das.publications.sdhc.least_squares import estimated
 from das.publications.sdhc.model.tables import MeasuredRegions, answers, column, variances
 from das.publications.sdhc.spec import LEVELS
 from das.spec import parse
-from das.tools.protection.truth.methods.permutation import conditional_epsilon
+from das.tools.protection.truth.methods.swapping import conditional_epsilon
 
 __all__ = [
     "DHCH",

@@ -92,6 +92,7 @@ OPENS_THE_TRUTH = {
     "das.tools.maps.truth.mapping",
     "das.tools.protection.truth.frontier",
     "das.tools.protection.truth.method",
+    "das.tools.protection.truth.methods.coarsening",
     "das.tools.protection.truth.reconstructing",
     "das.tools.protection.truth.study_input",
     "das.tools.risk.truth.exposure",

@@ -1,16 +1,29 @@
-"""Coarsening: what is shown is exact, what is not is unknown."""
+"""Coarsening: what is shown is exact, what is not is unknown, or has bounds."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from das.cli import main
+from das.engine.tasks import SILENT
 from das.errors import InputError, SpecError
+from das.model.confidential import Confidential
+from das.model.names import encoded
 from das.model.tabulation import Tabulation
 from das.tables import table
+from das.tools.protection.least import files
+from das.tools.protection.least.files import LeastRelease
 from das.tools.protection.published import UNBOUNDED, TableSet
 from das.tools.protection.truth.method import exact_lines
-from das.tools.protection.truth.methods.coarsening import Coarsening
+from das.tools.protection.truth.methods.coarsening import Coarsening, LeastCoarsening, coarsened
+from das.tools.protection.truth.study_input import CountedPlaces
 from tests.protect.people import SCHEMA, records, tables
 
 
@@ -82,3 +95,129 @@ def test_refusals() -> None:
     )
     with pytest.raises(SpecError, match="is a total"):
         Coarsening(threshold=10).published(records(), races, b"")
+
+
+# --- the least coarsening as a method, and as a publication
+
+CHAIN = ("total", "race", "race * hispanic", "votingage * race * hispanic")
+
+
+def least(**more: Any) -> LeastCoarsening:
+    return LeastCoarsening(CHAIN, k=30, m=3, **more)
+
+
+def test_lines_are_exact_or_have_bounds_that_hold() -> None:
+    """What is printed is true; what is not lies between its bounds; the rules hold for all that is
+    printed of a group of the chain."""
+    people = records()
+    shown = least(order="best").published(people, tables(), b"")
+    truth = exact_lines(people.histogram(), people.spine, tables())
+    for level, lines in shown.levels.items():
+        t = truth[level].value
+        assert (lines.lower <= t).all()
+        assert (t <= lines.upper).all()
+        assert (lines.value[lines.shown] == t[lines.shown]).all()
+        names = np.array(tables().lines(level).names)
+        race = np.flatnonzero(np.char.startswith(names, "T002"))[1:]
+        printed = t[:, race][lines.shown[:, race].all(axis=1)]
+        assert not ((printed > 0) & (printed < 3)).any()
+    assert shown.levels["Tract"].shown.mean() > shown.levels["Block"].shown.mean() > 0
+    assert 0 < shown.levels["Block"].shown[:, race[0]].sum() < people.spine.units("Block")
+    again = least(order="best").published(people, tables(), b"other")
+    assert (again.levels["Block"].value == shown.levels["Block"].value).all()
+
+
+def test_users_of_a_level_weigh() -> None:
+    people = records()
+    _, tree = least(users={"Block": 5, "County": 0}).tree(SCHEMA, people.spine, people.histogram())
+    assert tree.users == (0.0, 1.0, 1.0, 5.0)
+    assert len(tree.counts[-1][0]) < people.spine.units("Block")  # the first has nobody
+    with pytest.raises(SpecError, match="no level 'Ward'"):
+        least(users={"Ward": 1}).tree(SCHEMA, people.spine, people.histogram())
+    for wrong in ({"order": "any"}, {"rounds": -1}, {"users": {"Block": -1}}):
+        with pytest.raises(SpecError):
+            least(**wrong)
+    assert least(other=2).label.endswith("no count under 3, 2 others or more")
+
+
+def publication(kinds: tuple[str, ...] = ()) -> LeastRelease:
+    people = records()
+    place = np.arange(people.spine.units("Block"))
+    fields = {"Ward": encoded([f"w{(u + 4) // 12}" for u in place]), "Part": encoded(["9"] * 36)}
+    places = CountedPlaces(SCHEMA, people.spine, Confidential(people.histogram()), fields, {})
+    return coarsened(least(order="best"), places, kinds, SILENT)
+
+
+def test_a_publication_is_checked_from_its_folder(tmp_path: Path) -> None:
+    release = publication(("Ward",))
+    files.write(tmp_path, release)
+    said = files.check(tmp_path)
+    assert len(said) == 5
+    again = files.read(tmp_path)
+    assert again.tables.count[2].sum() == len(records())
+    assert [a.codes for a in again.areas.values()] == [a.codes for a in release.areas.values()]
+    assert (again.areas["Ward"].grain == release.areas["Ward"].grain).all()
+    assert release.areas["Ward"].grain.max() > 0
+    page = (tmp_path / "index.html").read_text()
+    assert "epsilon is infinite" in page
+    assert release.certificate["lower_bound_bits"] <= release.certificate["cost_bits"]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("atoms.csv", None, None, "do not add up"),
+        ("places.csv", None, None, "divide those of the grain before"),
+        ("tables.csv", "Tract", None, "is no sum of atoms|do not add up"),
+        ("certificate.json", '"k": 30', '"k": 3000', "fewer than 3000 persons"),
+        ("certificate.json", '"m": 3', '"m": 30', "a count under 30"),
+        ("certificate.json", '"levels"', '"lever"', "is damaged"),
+        ("bounds.parquet", None, None, "bounds are not those|bounds of other counts"),
+    ],
+)
+def test_what_was_changed_is_found(
+    tmp_path: Path, file: str, old: str | None, new: str | None, message: str
+) -> None:
+    files.write(tmp_path, publication())
+    path = tmp_path / file
+    if path.suffix == ".parquet":
+        found = pq.read_table(path)
+        pq.write_table(found.set_column(3, "upper", pc.add(found["upper"], 1)), path)
+    elif new is not None and old is not None:
+        path.write_text(path.read_text().replace(old, new))
+    else:
+        lines = path.read_text().splitlines()
+        at = next(i for i, x in enumerate(lines) if i and x.startswith(old or ""))
+        fields = lines[at].split(",")
+        fields[-1] = str(int(fields[-1]) + 1) if fields[-1].isdigit() else "elsewhere"
+        lines[at] = ",".join(fields)
+        path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=message):
+        files.check(tmp_path)
+
+
+def test_districts_without_a_code_are_none() -> None:
+    with pytest.raises(SpecError, match="no place is in one"):
+        publication(("Part",))
+    with pytest.raises(SpecError, match="no 'Town'"):
+        publication(("Town",))
+
+
+def test_the_command_writes_and_verifies(shared_data: Path, tmp_path: Path) -> None:
+    data = shared_data / "pl94_2010" / "ri" / "ri2010_bristol_44001.pl.zip"
+    if not data.exists():
+        pytest.skip(f"no {data}")
+    out = tmp_path / "out"
+    command = ["frontier", "protect", "coarsen-least", "--data", str(data), "--out", str(out)]
+    done = CliRunner().invoke(main, [*command, "--set", "order=number", "--districts", "SLDL"])
+    assert done.exit_code == 0, done.output
+    assert "State House district: 4, 4" in done.output
+    checked = CliRunner().invoke(main, ["frontier", "verify", str(out)])
+    assert checked.exit_code == 0, checked.output
+    assert checked.output.count("right: ") == 5
+    for more in (["--seed", "1"], ["--study", str(data)]):
+        assert CliRunner().invoke(main, [*command, *more]).exit_code == 2
+    elsewhere = [*command[:4], str(tmp_path / "people.csv"), "--out", str(tmp_path / "other")]
+    assert "is no redistricting file" in CliRunner().invoke(main, elsewhere).output
+    wrong = ["frontier", "protect", "none", "--data", "x", "--out", "y", "--districts", "SLDL"]
+    assert "belongs to coarsen-least" in CliRunner().invoke(main, wrong).output

@@ -10,7 +10,7 @@ import pytest
 
 from das.errors import SpecError
 from das.tools.protection.truth.method import Guarantee
-from das.tools.protection.truth.methods.permutation import (
+from das.tools.protection.truth.methods.swapping import (
     PermutationSwapping,
     conditional_epsilon,
     derangement,

@@ -129,6 +129,22 @@ class Staircase(Frozen):
         np.add.at(out, area[first][inside], self.count[grain][inside])
         return out
 
+    def of_areas(self, area: Ints) -> Staircase:
+        """The same tables with areas as the lowest units: those of areas that are unions of atoms,
+        and of atoms that hold areas. Each area nests in atoms or is made of them, as units of a level do."""
+        own, first = self.own(area), np.unique(area, return_index=True)[1]
+        out = []
+        for h in range(len(self.chain)):
+            mine = np.arange(len(own))
+            out.append(np.where(own >= h, mine, len(own) + self.atom[h][first]))
+        each = [np.unique(row, return_inverse=True)[1].ravel().astype(np.int64) for row in out]
+        tables = []
+        for h, atom in enumerate(each):
+            of = np.zeros(len(self.count[h]), dtype=np.int64)
+            of[self.atom[h]] = atom[area]
+            tables.append(summed_by(of, self.count[h]))
+        return Staircase(self.chain, tuple(each), tuple(tables))
+
     def failing(self, rules: Rules) -> Ints:
         """By grain but the first, how many atoms do not pass the rules."""
         each = zip(self.chain.grains[1:], self.count[1:], strict=True)

@@ -28,13 +28,18 @@ from das.errors import UserError
 from das.files.atomic import write_text
 from das.files.readers import profile
 from das.files.run.run_directory import refuse_inside_release
+from das.model.names import level_words
 from das.spec.guess import guess
+from das.tools.protection.least import files as least_files
+from das.tools.protection.least.files import LeastRelease
 from das.tools.protection.study.page import ABOVE, UNIQUES, FrontierMean, shown_settings
 from das.tools.protection.study.spec import LINKED_NAME, draft_of_linked, draft_of_table
 from das.tools.protection.truth import study_input
 from das.tools.protection.truth.frontier import run_study
 from das.tools.protection.truth.study import (
+    COARSEN,
     METHODS,
+    coarsen_least,
     load_study,
     protect_records,
     resolved_study,
@@ -142,6 +147,7 @@ def _of_table(
 OTHERS = {
     "init": "Write a first study for records of yours.",
     "protect": "Protect tables by one method, without a study.",
+    "verify": "Check a publication of the least coarsening from its folder.",
 }
 
 
@@ -214,8 +220,13 @@ def _lines(means: Sequence[FrontierMean], use: str, level: str) -> list[dict[str
 
 
 @click.command()
-@click.argument("method", type=click.Choice(sorted(METHODS)))
-@click.option("--data", type=PATH, help="A folder of linked persons, households and units.")
+@click.argument("method", type=click.Choice(sorted([*METHODS, COARSEN])))
+@click.option(
+    "--data",
+    type=PATH,
+    help="A folder of linked persons, households and units; for coarsen-least also a state's"
+    " redistricting file.",
+)
 @click.option(
     "--study", type=PATH, help="A study, for its records, tables and geography, instead of --data."
 )
@@ -231,6 +242,13 @@ def _lines(means: Sequence[FrontierMean], use: str, level: str) -> list[dict[str
 )
 @click.option("--points", type=PATH, help="With --data: coordinates of the lowest places.")
 @click.option("--seed", type=click.IntRange(0), help="Makes the tables repeatable.")
+@click.option(
+    "--districts",
+    multiple=True,
+    metavar="KIND",
+    help="For coarsen-least: districts whose tables are to be kept, such as SLDL. Of the first kind"
+    " they may cut atoms; of others, unions of atoms are shown.",
+)
 @quiet_option
 @guarded
 def protect(
@@ -241,12 +259,24 @@ def protect(
     settings: tuple[str, ...],
     points: Path | None,
     seed: int | None,
+    districts: tuple[str, ...],
     quiet: bool,
 ) -> None:
     """Write the tables of records, protected by one METHOD: what is printed, a CSV file for each
     level, and the bounds that anybody can know. With --data these are the 34 tables of the
-    published attack; with --study those of the study."""
+    published attack; with --study those of the study. METHOD coarsen-least writes a publication:
+    exact tables of a chain of grains, the geography of their atoms, bounds, a certificate and a
+    page."""
     refuse_inside_release(out)
+    if method == COARSEN:
+        if data is None or study or points or seed is not None:
+            raise UserError("takes --data, --set and --districts", where=COARSEN)
+        with Live(quiet) as progress:
+            found = coarsen_least(data, settings, districts, out, progress)
+        _say_coarsened(found, out)
+        return
+    if districts:
+        raise UserError("belongs to coarsen-least", where="--districts")
     resolved, value = study_of_method(method, settings, data=data, study=study, points=points)
     key = secrets.token_bytes(32) if seed is None else seed.to_bytes(32, "big")
     with Live(quiet) as progress:
@@ -254,3 +284,35 @@ def protect(
     click.echo(f"{value.label}; proved: {value.guarantee.value}")
     for path in written:
         click.echo(f"written: {path}")
+
+
+def _say_coarsened(release: LeastRelease, out: Path) -> None:
+    said = release.certificate
+    bound = (
+        f", at most {said['times_the_bound']} times the least" if said["times_the_bound"] else ""
+    )
+    click.echo(
+        f"cost {said['cost_bits']:,.0f} bits{bound}; {said['families_exact']:,} of"
+        f" {said['families']:,} families solved exactly"
+    )
+    for kind in said["districts"]:
+        shown = [
+            int((release.areas[kind].grain >= h).sum()) for h in range(1, len(release.tables.chain))
+        ]
+        click.echo(
+            f"{level_words(kind)}: {', '.join(map(str, shown))} of {len(release.areas[kind].codes)}"
+            " keep their tables, by grain"
+        )
+    click.echo(f"written: {out}")
+    click.echo("next:")
+    click.echo(f"  {shlex.join(['das', 'frontier', 'verify', str(out)])}")
+
+
+@click.command()
+@click.argument("folder", type=PATH)
+@guarded
+def verify(folder: Path) -> None:
+    """Check a publication of METHOD coarsen-least from its FOLDER alone: that its tables add up and
+    pass the rules, that atoms nest, and that bounds are those that follow."""
+    for line in least_files.check(folder):
+        click.echo(f"right: {line}")

@@ -201,6 +201,7 @@ METHODS: Plugins[type[ProtectionMethod]] = Plugins(
         "cell-key",
         "rounding",
         "coarsening",
+        "least-coarsening",
         "suppression",
         "topdown",
     ),

@@ -19,7 +19,7 @@ from das.accounting.guarantee import DEFAULT_DELTA
 from das.accounting.zcdp import tight
 from das.engine import Progress
 from das.errors import InputError, SpecError, UserError
-from das.files import packaged
+from das.files import atomic, packaged
 from das.files.run.run_directory import create_private, read_text, refuse_full
 from das.model.exact import exact
 from das.model.histogram import Histogram
@@ -33,6 +33,8 @@ from das.spec.tree import built, override
 from das.tools.protection.attack import AttackOptions
 from das.tools.protection.census_tables import DHC as WITHOUT_RELATIONSHIPS
 from das.tools.protection.census_tables import joined_set, named_set, own_set, schema_of
+from das.tools.protection.least import files as least_files
+from das.tools.protection.least.files import LeastRelease
 from das.tools.protection.published import ProtectedTables, TableSet
 from das.tools.protection.study import files
 from das.tools.protection.study.spec import (
@@ -53,6 +55,7 @@ from das.tools.protection.truth.method import (
     exact_lines,
     own_method,
 )
+from das.tools.protection.truth.methods.coarsening import LeastCoarsening, coarsened
 from das.tools.protection.uses import AREAS, TableUse, UsesAtLevels
 
 
@@ -450,6 +453,35 @@ def study_of_method(
     for item in settings:
         override(given, item)
     return resolved, built(METHODS[method], given, f"--set, {method}")
+
+
+#: What ``das frontier protect`` takes for the name of a method: a folder to publish.
+COARSEN = "coarsen-least"
+
+
+def coarsen_least(
+    data: Path, settings: Sequence[str], kinds: Sequence[str], out: Path, progress: Progress
+) -> LeastRelease:
+    """Write the publication of the least coarsening of redistricting files, or of linked records,
+    to the folder ``out``."""
+    if out.exists():
+        refuse_full(out)
+    given: dict[str, Any] = {}
+    for item in settings:
+        override(given, item)
+    method = built(LeastCoarsening, given, f"--set, {COARSEN}")
+    if data.is_dir():
+        drafted = draft_of_linked("linked", data, None, study_input.blocks(data))
+        resolved = resolved_study(drafted, "--data")
+        records = study_input.read(resolved.spec, resolved.schema, progress)
+        places = study_input.counted(records)
+    else:
+        places = study_input.redistricting(data, progress)
+    found = coarsened(method, places, kinds, progress)
+    progress.stage("write", None)
+    with atomic.folder(out) as draft:
+        least_files.write(draft, found)
+    return found
 
 
 def protect_records(

@@ -3,6 +3,8 @@ which is confidential as a whole."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ from das.errors import InputError, SpecError
 from das.files import messages
 from das.geography import tabulation
 from das.model.confidential import Confidential
+from das.model.frozen import Frozen
 from das.model.histogram import Histogram
-from das.model.names import Codes, geoids
+from das.model.names import Codes, Names, geoids
 from das.model.records import Blocks
+from das.model.redistricting import PL94
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.publications.dhc.files import linked, persons
@@ -27,6 +31,7 @@ from das.tools.protection.census_tables import recoded
 from das.tools.protection.study.files import read_points
 from das.tools.protection.study.spec import LINKED, StudyGeography, StudySpec
 from das.tools.protection.truth.method import NO_HOUSEHOLD, StudyRecords
+from das.truth import readers
 
 
 def read(
@@ -248,3 +253,49 @@ def _places(spine: Spine, blocks: Codes) -> NDArray[np.int64]:
     if (unit < 0).all() and width < blocks.dtype.itemsize:
         unit = spine.find(lowest, blocks.astype(f"S{width}"))
     return unit
+
+
+# Counts by place and cell, with all that places are in: what a coarsening is found from.
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPlaces(Frozen):
+    """``fields``: by kind of districts, the code of each lowest unit, ``(units,)``; ``names`` of
+    districts by kind."""
+
+    schema: Schema
+    spine: Spine
+    counts: Confidential[Histogram]
+    fields: Mapping[str, Codes]
+    names: Mapping[str, Names]
+
+
+#: Readers by what the name of a redistricting file has in it, and the levels of their places.
+_READERS = {"2010": "pl94-2010", "2020": "pl94-2020"}
+_LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
+
+
+def redistricting(path: Path, progress: Progress) -> CountedPlaces:
+    """The persons of redistricting files of a state. Raises :class:`InputError`."""
+    reader = next((r for year, r in _READERS.items() if year in path.name), None)
+    if reader is None or not path.is_file():
+        raise InputError(
+            "is no redistricting file, and no folder of linked records",
+            where=path,
+            remedy="such as ri2010.pl.zip, with its official name",
+        )
+    extract = readers.read(reader, [path], PL94, progress=progress)
+    spine, unit = tabulation.spine(extract.blocks, _LEVELS)
+    known = extract.persons.open("to count them by block, for a coarsening")
+    units = spine.units(_LEVELS[-1])
+    counts = Histogram.from_triplets(units, PL94.cells, unit[known.block], known.cell, known.count)
+    block = np.zeros(units, dtype=np.int64)
+    block[unit] = np.arange(len(unit))
+    fields = {k: v[block] for k, v in extract.blocks.fields.items() if k not in _LEVELS}
+    return CountedPlaces(PL94, spine, Confidential(counts), fields, extract.blocks.names)
+
+
+def counted(records: Confidential[StudyRecords]) -> CountedPlaces:
+    """The records of a study, counted."""
+    known = records.open("to count them by place, for a coarsening")
+    return CountedPlaces(known.schema, known.spine, Confidential(known.histogram()), {}, {})

@@ -27,6 +27,7 @@ EXACT = 13
 #: Of a larger family, runs of so many children become units of a level that no user counts: the
 #: recursion over runs takes the cube of their number.
 CAP = 300
+ORDERS = ("number", "best", "search")
 #: Cells of a batch of families.
 _BATCH = 1 << 19
 

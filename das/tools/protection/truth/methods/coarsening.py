@@ -1,6 +1,6 @@
-r"""Coarsening: fewer and coarser tables, each of them exact.
+r"""Coarsening: fewer and coarser tables, each of them exact; fixed, or the least that passes rules.
 
-Three ways, together or alone:
+Fixed in three ways, together or alone:
 
 * ``categories``: other tables instead of those of the set: products of attributes and groupings,
   such as ``"cenrace7 * hispanic"``. What is in two of them is not crossed.
@@ -14,18 +14,46 @@ more equations about the same records."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
-from das.errors import SpecError
+from das.engine import Progress
+from das.errors import InputError, SpecError
+from das.model.histogram import Histogram
+from das.model.names import Codes, blank, text
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
-from das.tools.protection.published import LineMatrix, ProtectedTables, TableSet, withheld
+from das.tools.protection.least.chain import Chain, Rules
+from das.tools.protection.least.files import LeastRelease, ShownAreas, described
+from das.tools.protection.least.staircase import Staircase, summed_by
+from das.tools.protection.published import (
+    WITHHELD,
+    LevelLines,
+    LineMatrix,
+    ProtectedTables,
+    TableSet,
+    withheld,
+)
+from das.tools.protection.truth.least.audit import kept_districts, value_of, without_small
+from das.tools.protection.truth.least.solution import (
+    ORDERS,
+    CountTree,
+    Effort,
+    LeastAtoms,
+    lower_bound,
+    solved,
+)
 from das.tools.protection.truth.method import ProtectionMethod, StudyRecords, exact_lines
+from das.tools.protection.truth.study_input import CountedPlaces
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -122,3 +150,224 @@ def total_line(tables: TableSet, level: str) -> int:
             remedy='add a table with query = "total"',
         )
     return int(every[0])
+
+
+# The least coarsening: what is published is found, so that it passes given rules and loses least.
+#
+# *What is proved.* The rules, for whatever addition and subtraction of these tables give; and sharp
+# bounds of all hidden counts. Not more: no epsilon, nothing about likely guesses, nor about the next
+# product.
+
+
+@dataclass(frozen=True)
+class LeastCoarsening(ProtectionMethod):
+    """``chain``: grains from the total to the finest (:mod:`das.tools.protection.least.chain`);
+    ``k``, ``m``, ``other``: the rules; ``order``: ``number``, ``best`` or ``search``, with
+    ``rounds`` of reshuffling and their ``seed``; ``users``: the weight of levels' users, 1 where
+    nothing is said."""
+
+    chain: tuple[str, ...] = ()
+    k: int = 100
+    m: int = 3
+    other: int = 0
+    order: str = "search"
+    rounds: int = 24
+    seed: int = 1
+    users: Mapping[str, float] = field(default_factory=dict)
+
+    name: ClassVar[str] = "least-coarsening"
+    random: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        where = "method least-coarsening"
+        _ = self.rules
+        if self.order not in ORDERS:
+            raise SpecError(
+                f"order is {self.order!r}", where=where, remedy=f"it can be {', '.join(ORDERS)}"
+            )
+        if not isinstance(self.rounds, int) or self.rounds < 0:
+            raise SpecError(f"rounds is {self.rounds!r}: it must be 0 or more", where=where)
+        if any(not isinstance(w, int | float) or w < 0 for w in self.users.values()):
+            raise SpecError("a weight of users is negative, or no number", where=where)
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.k, self.m, self.other)
+
+    @property
+    def label(self) -> str:
+        more = f", {self.other} others or more" if self.other else ""
+        return f"least coarsening: atoms of {self.k} persons, no count under {self.m}{more}"
+
+    def tree(self, schema: Schema, spine: Spine, counts: Histogram) -> tuple[Ints, CountTree]:
+        """The lowest units with persons, and their tree."""
+        lived = np.flatnonzero(counts.totals())
+        if not len(lived):
+            raise InputError("there are no persons", where="records")
+        if unknown := set(self.users) - set(spine.levels):
+            raise SpecError(
+                f"there is no level {min(unknown)!r}",
+                where="users",
+                remedy=f"the levels are {', '.join(spine.levels)}",
+            )
+        chain = Chain.spelled(self.chain, schema)
+        finest = chain.grains[-1]
+        some = counts.some(lived)
+        each = Histogram.from_triplets(
+            len(lived), len(finest), some.unit, finest.index[some.cell], some.count
+        ).dense()
+        parent = spine.restricted(spine.levels[-1], lived).parent
+        users = [float(self.users.get(level, 1)) for level in spine.levels]
+        return lived, CountTree.from_counts(chain, self.rules, parent, each, users)
+
+    def solved(self, tree: CountTree) -> LeastAtoms:
+        """The atoms of the least coarsening."""
+        return solved(tree, Effort(self.order, self.rounds, np.inf, self.seed))
+
+    def published(self, records: StudyRecords, tables: TableSet, key: bytes) -> ProtectedTables:
+        """What is known exactly is shown; of other lines the bounds that follow."""
+        spine = records.spine
+        lived, tree = self.tree(records.schema, spine, records.histogram())
+        atom, _ = without_small(tree, self.solved(tree))
+        whole = Staircase.from_counts(tree.chain, atom, tree.counts[-1][-1])
+        levels = {}
+        for level in tables.tables:
+            names, area = np.unique(spine.up(spine.levels[-1], level)[lived], return_inverse=True)
+            low, high = line_bounds(whole.of_areas(area.ravel()), tables.lines(level))
+            lower = np.zeros((spine.units(level), low.shape[1]), dtype=np.int64)
+            upper = np.zeros_like(lower)
+            lower[names], upper[names] = low, high
+            levels[level] = LevelLines(lower, upper, np.where(lower == upper, lower, WITHHELD))
+        return ProtectedTables(spine, tables, levels)
+
+
+#: What the rules do not protect, in a certificate and on its page.
+NOT_PROTECTED = (
+    "There is no formal guarantee: epsilon is infinite. The rules hold against addition and"
+    " subtraction, and not against inference.",
+    "Likely guesses: who knows the atom's table guesses its most frequent group.",
+    "Facts about all: an atom in which everybody is of one group says so.",
+    "The choice: it is the least, so each finer publication has failed the rules. That narrows some"
+    " hidden counts.",
+    "Insiders: a household that knows itself subtracts itself.",
+    "The next product: other grains, other atoms or other boundaries add equations.",
+)
+NOT_AUDITED = (
+    "tables of several grains together, where districts cut atoms",
+    "two kinds of districts that both cut atoms: of all kinds but the first, only unions of atoms"
+    " are shown",
+)
+
+
+def coarsened(
+    method: LeastCoarsening, counted: CountedPlaces, kinds: Sequence[str], progress: Progress
+) -> LeastRelease:
+    """The publication of the least coarsening. ``kinds`` of districts besides the levels: the first
+    may cut atoms, which are joined for their sake, or not."""
+    known = counted.counts.open("to find the least coarsening that passes the rules")
+    progress.stage("find the atoms", None)
+    lived, tree = method.tree(counted.schema, counted.spine, known)
+    least = method.solved(tree)
+    atom, small = without_small(tree, least)
+    finest, audit = tree.counts[-1][-1], dict[str, Any](small_counts_joined=small)
+    spine = counted.spine.restricted(counted.spine.levels[-1], lived)
+    districts: dict[str, ShownAreas] = {}
+    for kind in kinds:
+        codes, area = _districts(counted, kind, lived)
+        grain = Staircase.from_counts(tree.chain, atom, finest).own(area)
+        if not districts:
+            kept = kept_districts(tree, atom, area)
+            atom, grain = kept.atom, kept.grain
+            audit[kind] = {"cut": kept.cut, "lines": kept.lines, "withheld": kept.withheld}
+        sums = [summed_by(area, c) for c in tree.counts[-1]]
+        table = tuple(sums[h][q] for q, h in enumerate(grain.tolist()))
+        names = counted.names.get(kind)
+        words = blank(len(codes)) if names is None else names.at(codes)
+        districts[kind] = ShownAreas(_texts(codes), tuple(words.tolist()), area, grain, table)
+    tables = Staircase.from_counts(tree.chain, atom, finest)
+    areas = {level: _level(tables, spine, level) for level in spine.levels}
+    audit["follow_exactly"] = len(tables.given_away(method.m))
+    progress.stage("bound the cost", None)
+    said = _certificate(method, tree, least, atom, kinds)
+    said |= {"levels": list(spine.levels), "districts": list(kinds), "audit": audit}
+    return LeastRelease(tables, len(spine.levels), {**areas, **districts}, said)
+
+
+def _certificate(
+    method: LeastCoarsening,
+    tree: CountTree,
+    least: LeastAtoms,
+    atom: Sequence[Ints],
+    kinds: Sequence[str],
+) -> dict[str, Any]:
+    bound, value = lower_bound(tree), value_of(tree, atom)
+    return {
+        "method": method.name,
+        "rules": asdict(method.rules),
+        "search": {"order": method.order, "rounds": method.rounds, "seed": method.seed},
+        "persons": int(tree.counts[0][0].sum()),
+        "cost_bits": round(value, 1),
+        "before_audit_bits": round(least.value, 1),
+        "lower_bound_bits": round(bound, 1),
+        "times_the_bound": round(value / bound, 3) if bound else None,
+        "families": least.families,
+        "families_exact": least.exact,
+        "not_audited": NOT_AUDITED if kinds else (),
+        "not_protected": NOT_PROTECTED,
+        "chain": described(tree.chain),
+    }
+
+
+def _districts(counted: CountedPlaces, kind: str, lived: Ints) -> tuple[Codes, Ints]:
+    """The codes of districts, and the number of each unit's; -1 for an empty code, or one of nines
+    or Zs alone, which mean none."""
+    if kind not in counted.fields:
+        raise SpecError(
+            f"the records have no {kind!r}",
+            where="districts",
+            remedy=f"they have {', '.join(counted.fields) or 'none'}",
+        )
+    names, area = np.unique(counted.fields[kind][lived], return_inverse=True)
+    none = np.array([not c.strip(b" 9Z") for c in names.tolist()])
+    if none.all():
+        raise SpecError("no place is in one", where=f"districts, {kind}", remedy="leave it out")
+    number = np.where(none, -1, np.cumsum(~none) - 1)
+    return names[~none], number[area.ravel()]
+
+
+def _level(tables: Staircase, spine: Spine, level: str) -> ShownAreas:
+    area = spine.up(spine.levels[-1], level)
+    grain, codes = tables.own(area), spine.geoids(level)
+    sums = [tables.tables(h, area) for h in range(len(tables.chain))]
+    named = _texts(codes if (codes != b"").all() else spine.codes[spine.index(level)])
+    table = tuple(sums[h][u] for u, h in enumerate(grain.tolist()))
+    return ShownAreas(named, tuple(spine.names[spine.index(level)].tolist()), area, grain, table)
+
+
+def _texts(codes: Codes) -> tuple[str, ...]:
+    return tuple(text(codes).tolist())
+
+
+def line_bounds(units: Staircase, lines: LineMatrix) -> tuple[Ints, Ints]:
+    """The bounds of lines, ``(units, lines)`` each: sharp where a line is a group of a grain, and
+    valid where it is a sum of groups, or cuts some."""
+    matrix, total = lines.matrix.astype(np.float64), units.count[0][units.atom[0]]
+    low = np.zeros((len(units), len(lines)), dtype=np.int64)
+    high = np.repeat(total, len(lines), axis=1)
+    todo = np.ones(len(lines), dtype=bool)
+    for h, grain in enumerate(units.chain.grains):
+        size = np.bincount(grain.index, minlength=len(grain))
+        member = sparse.csr_array(
+            (np.ones(len(grain.index)), (np.arange(len(grain.index)), grain.index))
+        )
+        held = np.asarray((matrix @ member).todense()) / size
+        whole = todo & ((held == 0) | (held == 1)).all(axis=1)
+        rows = todo if h == len(units.chain) - 1 else whole
+        inner, outer = (held[rows] == 1).T.astype(float), (held[rows] > 0).T.astype(float)
+        lower, upper = (b.astype(float) for b in units.bounds(h, np.arange(len(units))))
+        least = np.maximum(lower @ inner, total - upper @ (1 - inner))
+        most = np.minimum(upper @ outer, total - lower @ (1 - outer))
+        low[:, rows] = np.rint(np.maximum(least, 0)).astype(np.int64)
+        high[:, rows] = np.rint(most).astype(np.int64)
+        todo &= ~whole
+    return low, np.minimum(high, total)

@@ -1,0 +1,303 @@
+"""A publication of the least coarsening as a folder, and its check by anybody from the folder alone.
+
+* ``tables.csv``: of each unit and kept district the table of its finest grain, a line a count;
+* ``places.csv``: a line for each lowest unit with persons: where it lies, and its atom at each grain;
+* ``atoms.csv``: the table of each atom at each grain; an atom has the code of one of its units;
+* ``bounds.parquet``: of each lowest unit and group of the finest grain what can be known of the
+  count, and the estimate of greatest entropy; not of groups that are certainly empty;
+* ``certificate.json``: rules, cost, bound, what was audited and what was not;
+* ``index.html``: what is shown where, in plain words."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.files import atomic, rows_csv
+from das.files.run.run_directory import read_json
+from das.model.frozen import Frozen
+from das.model.names import level_words
+from das.report.template import render
+from das.tools.protection.least.chain import Chain, Grain, Rules
+from das.tools.protection.least.staircase import Staircase
+
+Ints = NDArray[np.int64]
+#: Lowest units whose bounds are made at a time.
+_UNITS = 1 << 13
+
+
+@dataclass(frozen=True, eq=False)
+class ShownAreas(Frozen):
+    """The units of a level, or districts of a kind. ``codes`` and ``names``, ``(areas,)``; ``area``
+    of each lowest unit, ``(units,)``, or -1; ``grain`` of the finest table that is shown, and that
+    ``table`` by area."""
+
+    codes: tuple[str, ...]
+    names: tuple[str, ...]
+    area: Ints
+    grain: Ints
+    table: tuple[Ints, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LeastRelease(Frozen):
+    """``areas`` by level, the lowest last, then by kind of districts; ``levels``: how many of them
+    are levels. ``certificate``: what is said of the solution."""
+
+    tables: Staircase
+    levels: int
+    areas: Mapping[str, ShownAreas]
+    certificate: Mapping[str, Any]
+
+    @property
+    def lowest(self) -> str:
+        return list(self.areas)[self.levels - 1]
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(**self.certificate["rules"])
+
+
+def write(folder: Path, release: LeastRelease) -> list[Path]:
+    """All files of a publication."""
+    grains = release.tables.chain.grains
+    codes = np.array(release.areas[release.lowest].codes)
+    first = [np.unique(a, return_index=True)[1] for a in release.tables.atom]
+    places = [np.array((*a.codes, ""))[a.area].tolist() for a in release.areas.values()]
+    atoms = [codes[f[a]].tolist() for f, a in zip(first, release.tables.atom, strict=True)]
+    head = (*release.areas, *(g.name for g in grains[1:]))
+    words = {"table": list(_shown(release)), "grains": [g.name for g in grains]}
+    page = folder / "index.html"
+    atomic.write_text(
+        page, render("least.html", private=True, facts=words, said=release.certificate)
+    )
+    certificate = folder / "certificate.json"
+    atomic.write_json(certificate, release.certificate)
+    return [
+        page,
+        certificate,
+        rows_csv.write(folder / "tables.csv", _COLUMNS, _table_lines(release)),
+        rows_csv.write(folder / "places.csv", head, zip(*places, *atoms[1:], strict=True)),
+        rows_csv.write(folder / "atoms.csv", _ATOMS, _atom_lines(release, codes, first)),
+        _write_bounds(folder / "bounds.parquet", release),
+    ]
+
+
+_COLUMNS = ("level", "code", "name", "grain", "group", "persons")
+_ATOMS = ("grain", "atom", "group", "persons")
+
+
+def _table_lines(release: LeastRelease) -> Iterator[tuple[object, ...]]:
+    for level, areas in release.areas.items():
+        each = zip(areas.codes, areas.names, areas.grain.tolist(), areas.table, strict=True)
+        for code, name, h, table in each:
+            grain = release.tables.chain.grains[h]
+            for label, persons in zip(grain.labels, table.tolist(), strict=True):
+                yield level, code, name, grain.name, label, persons
+
+
+def _atom_lines(
+    release: LeastRelease, codes: NDArray[np.str_], first: list[Ints]
+) -> Iterator[tuple[object, ...]]:
+    chain = release.tables.chain
+    for grain, count, at in list(zip(chain.grains, release.tables.count, first, strict=True))[1:]:
+        for code, table in zip(codes[at].tolist(), count.tolist(), strict=True):
+            yield from ((grain.name, code, g, n) for g, n in zip(grain.labels, table, strict=True))
+
+
+def _write_bounds(path: Path, release: LeastRelease) -> Path:
+    codes, labels = release.areas[release.lowest].codes, release.tables.chain.grains[-1].labels
+    known = [pa.array(codes), pa.array(labels)]
+    with atomic.file(path) as draft, pq.ParquetWriter(draft, _BOUNDS) as writer:
+        for unit, group, *values in _bounds(release.tables):
+            columns = [
+                pa.DictionaryArray.from_arrays(pa.array(i), names).cast(pa.string())
+                for i, names in zip((unit, group), known, strict=True)
+            ]
+            writer.write_table(pa.table([*columns, *map(pa.array, values)], schema=_BOUNDS))
+    return path
+
+
+_BOUNDS = pa.schema(
+    [
+        ("code", pa.string()),
+        ("group", pa.string()),
+        ("lower", pa.int64()),
+        ("upper", pa.int64()),
+        ("estimate", pa.float64()),
+    ]
+)
+
+
+def _bounds(tables: Staircase) -> Iterator[tuple[Ints, Ints, Ints, Ints, NDArray[np.float64]]]:
+    """Unit, group, bounds and estimate of all counts that can be more than 0, some at a time."""
+    finest = len(tables.chain) - 1
+    for units in np.array_split(np.arange(len(tables)), len(tables) // _UNITS + 1):
+        lower, upper = tables.bounds(finest, units)
+        row, group = np.nonzero(upper)
+        guess = tables.estimates(finest, units)[row, group].round(3)
+        yield units[row], group, lower[row, group], upper[row, group], guess
+
+
+# --- the page
+
+
+def _shown(release: LeastRelease) -> Iterator[tuple[str, int, list[tuple[int, float]]]]:
+    """By level: its words, how many areas, and by grain how many show it, with the share of all
+    persons who live in them."""
+    persons = release.tables.count[0][release.tables.atom[0], 0]
+    for level, areas in release.areas.items():
+        shown = []
+        for h in range(len(release.tables.chain)):
+            inside = (areas.area >= 0) & (areas.grain >= h)[areas.area]
+            share = float(persons[inside].sum() / persons.sum())
+            shown.append((int((areas.grain >= h).sum()), 100 * share))
+        yield level_words(level), len(areas.codes), shown
+
+
+# --- the check
+
+
+def check(folder: Path) -> list[str]:
+    """What anybody can check of a publication, in words. Raises :class:`InputError` for what is not
+    as it should be."""
+    release = read(folder)
+    tables, rules = release.tables, release.rules
+    if (failing := int(tables.failing(rules).sum())) > 0:
+        raise InputError(
+            f"{failing} atoms have fewer than {rules.k} persons, or a count under {rules.m}",
+            where=folder / "atoms.csv",
+        )
+    for level, areas in list(release.areas.items())[: release.levels]:
+        _check_level(folder / "tables.csv", tables, level, areas)
+    if len(known := tables.given_away(rules.m)):
+        raise InputError(f"{len(known)} small hidden counts follow exactly", where=folder)
+    _check_bounds(folder / "bounds.parquet", release)
+    number = sum(map(len, tables.count[1:]))
+    return [
+        f"{number:,} tables of atoms nest, and add up over {len(tables.chain)} grains",
+        f"each has {rules.k} persons or more, and no count of 1 to {rules.m - 1}",
+        "tables of units are sums of atoms; those of districts are not checked",
+        "no small hidden count follows exactly from the tables of atoms",
+        "bounds and estimates are those that follow from the tables",
+    ]
+
+
+def _check_level(path: Path, tables: Staircase, level: str, areas: ShownAreas) -> None:
+    own = tables.own(areas.area)
+    for h, grain in enumerate(tables.chain.grains):
+        sums = tables.tables(h, areas.area)
+        for u in np.flatnonzero(areas.grain == h).tolist():
+            if own[u] < h or not np.array_equal(areas.table[u], sums[u]):
+                raise InputError(
+                    f"the table of {level_words(level)} {areas.codes[u]} by {grain.name} is no sum"
+                    " of atoms",
+                    where=path,
+                )
+
+
+def _check_bounds(path: Path, release: LeastRelease) -> None:
+    found, at = pq.read_table(path), 0
+    unit = {code: u for u, code in enumerate(release.areas[release.lowest].codes)}
+    group = {label: g for g, label in enumerate(release.tables.chain.grains[-1].labels)}
+    for part in _bounds(release.tables):
+        rows = found.slice(at, len(part[0])).to_pydict()
+        stated = [
+            [unit.get(c, -1) for c in rows["code"]],
+            [group.get(g, -1) for g in rows["group"]],
+        ]
+        stated += [rows[name] for name in ("lower", "upper", "estimate")]
+        if not all(np.array_equal(x, y) for x, y in zip(stated, part, strict=True)):
+            raise InputError("bounds are not those that follow from the tables", where=path)
+        at += len(part[0])
+    if at != len(found):
+        raise InputError("there are bounds of other counts", where=path)
+
+
+def read(folder: Path) -> LeastRelease:
+    """A publication from its files. Raises :class:`InputError` where these are damaged, or tables
+    do not nest and add up."""
+    said = read_json(folder / "certificate.json")
+    try:
+        chain = _chain(said["chain"])
+        names, lowest = [*said["levels"], *said["districts"]], said["levels"][-1]
+        places, shown = _rows(folder / "places.csv"), _rows(folder / "tables.csv")
+        areas = {name: _areas(name, places, shown, chain) for name in names}
+        atom, count = [areas[lowest].area], [np.array([[t.sum()] for t in areas[lowest].table])]
+        for grain in chain.grains[1:]:
+            codes, of = np.unique([row[grain.name] for row in places], return_inverse=True)
+            atom.append(of.ravel().astype(np.int64))
+            count.append(np.zeros((len(codes), len(grain)), dtype=np.int64))
+        known = {
+            g.name: (h, {label: i for i, label in enumerate(g.labels)})
+            for h, g in enumerate(chain.grains)
+        }
+        number = {g.name: _numbered(row[g.name] for row in places) for g in chain.grains[1:]}
+        for row in _rows(folder / "atoms.csv"):
+            h, group = known[row["grain"]]
+            count[h][number[row["grain"]][row["atom"]], group[row["group"]]] = int(row["persons"])
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        raise InputError(f"is damaged ({error!r})", where=folder) from None
+    return LeastRelease(
+        Staircase(chain, tuple(atom), tuple(count)), len(said["levels"]), areas, said
+    )
+
+
+def described(chain: Chain) -> list[dict[str, object]]:
+    """A chain as a certificate has it: its grains, their groups, and the groups of the grain before
+    that these lie in."""
+    within = [[0] * len(chain.grains[0]), *(a.tolist() for a in chain.above)]
+    return [
+        {"grain": g.name, "groups": list(g.labels), "within": w, "classes": g.classes.tolist()}
+        for g, w in zip(chain.grains, within, strict=True)
+    ]
+
+
+def _chain(said: list[dict[str, Any]]) -> Chain:
+    """The same over the groups of the finest grain."""
+    index, out = np.arange(len(said[-1]["groups"])), list[Grain]()
+    for grain in reversed(said):
+        words = tuple(grain["groups"])
+        out.insert(0, Grain(grain["grain"], index, words, np.array(grain["classes"])))
+        index = np.array(grain["within"])[index]
+    return Chain(tuple(out))
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    """Numbers in the order of the names."""
+    return {name: i for i, name in enumerate(sorted(set(names)))}
+
+
+def _areas(
+    level: str, places: list[dict[str, str]], shown: list[dict[str, str]], chain: Chain
+) -> ShownAreas:
+    number = {g.name: h for h, g in enumerate(chain.grains)}
+    rows: dict[str, list[dict[str, str]]] = {}
+    for row in shown:
+        if row["level"] == level:
+            rows.setdefault(row["code"], []).append(row)
+    unit = {code: u for u, code in enumerate(rows)}
+    return ShownAreas(
+        tuple(rows),
+        tuple(r[0]["name"] for r in rows.values()),
+        np.array([unit[p[level]] if p[level] else -1 for p in places]),
+        np.array([number[r[0]["grain"]] for r in rows.values()]),
+        tuple(np.array([int(row["persons"]) for row in r]) for r in rows.values()),
+    )
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=path) from None
