@@ -2,13 +2,13 @@
 
     python -m docs.style [FILE...]
 
-What must not be written, and what to write instead, is the table in ``docs/reference/style.md``. A test runs
-the same checks over the README, the documentation and the notebooks, and over ``das/``: docstrings,
+What must not be written, and what to write instead, is in ``docs/phrases.csv``. A test runs the same checks over the README, the documentation and the notebooks, and over ``das/``: docstrings,
 messages and the templates of pages."""
 
 from __future__ import annotations
 
 import ast
+import csv
 import inspect
 import json
 import re
@@ -22,7 +22,6 @@ from docs import pages
 
 ROOT = pages.ROOT
 LONGEST = 25  #: words of a sentence
-_TABLE = "| not | but |"  #: heads the table of phrases, which is not checked itself
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 _MATH = re.compile(r"\$\$.*?\$\$|\$[^$\n]+\$", re.S)
 _MARKUP = re.compile(r"<!--.*?-->|<[^>\n]+>|!\[[^\]]*\]\([^)]*\)|^\s*\[[^\]]+\]: .*$", re.M | re.S)
@@ -46,10 +45,9 @@ class Flaw:
 
 @cache
 def phrases() -> dict[str, str]:
-    """What must not be written, and what to write instead, by ``docs/reference/style.md``."""
-    table = pages.text("style").partition(_TABLE)[2]
-    rows = (line.split("|")[1:3] for line in table.splitlines() if line.startswith("| "))
-    return {a.strip(): b.strip() for a, b in rows if set(a.strip()) != {"-"}}
+    """What must not be written, and what to write instead, by ``docs/phrases.csv``."""
+    with (ROOT / "docs" / "phrases.csv").open(newline="", encoding="utf-8") as file:
+        return dict(list(csv.reader(file))[1:])
 
 
 def _blank(found: re.Match[str]) -> str:
@@ -167,7 +165,7 @@ def of_file(path: Path) -> Iterator[Flaw]:
     text = notebook(path) if path.suffix == ".ipynb" else path.read_text(encoding="utf-8")
     if path.suffix == ".j2":  # of a configuration: its comments
         text = "\n\n".join(re.findall(r"#  *(.*)", text))
-    return flaws(name, text.partition(_TABLE)[0])
+    return flaws(name, text)
 
 
 def main(paths: Iterable[str]) -> int:

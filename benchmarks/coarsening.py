@@ -1,0 +1,150 @@
+"""The least coarsening of Rhode Island's real blocks of 2010: cost, proved bound, what is shown, what
+it loses, and what districts keep.
+
+Errors are mean absolute errors a cell of the estimates of greatest entropy, over inhabited places;
+next to them those of an independent program, and of one run of TopDown with the 2020 budget, both
+from the notes that this was built from."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from time import process_time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.common import RHODE_ISLAND, Figures, no_data, shared_data
+from das.engine.tasks import SILENT
+from das.tools.protection.least.chain import Grain
+from das.tools.protection.least.staircase import Staircase
+from das.tools.protection.truth.least.audit import kept_districts, value_of, without_small
+from das.tools.protection.truth.least.solution import (
+    CountTree,
+    Effort,
+    LeastAtoms,
+    lower_bound,
+    solved,
+)
+from das.tools.protection.truth.methods.coarsening import LeastCoarsening
+from das.tools.protection.truth.study_input import CountedPlaces, redistricting
+
+Ints = NDArray[np.int64]
+#: By places: errors of the independent program, and of TopDown, for each count.
+COUNTS = ("votingage", "eth5", "race7", "votingage * hispanic * race7")
+KNOWN = {
+    "Block": ((1.90, 0.93, 0.98, 0.42), (3.64, 1.88, 1.33, 0.47)),
+    "Block_Group": ((2.02, 1.65, 6.00, 2.08), (11.3, 6.09, 4.53, 1.99)),
+    "Tract": ((0, 0.60, 11.2, 3.63), (8.05, 2.64, 2.28, 2.08)),
+    "County_Subdivision": ((0, 0.80, 18.3, 6.28), (16.5, 7.45, 5.81, 4.66)),
+    "SLDL": ((14.8, 10.1, 26.4, 9.40), (31.0, 16.7, 12.4, 6.13)),
+}
+#: At the fourth grain, age by five groups: how many districts shall keep their tables.
+LEAST_KEPT = {"SLDL": 61, "County_Subdivision": 33}
+#: Counts of 1 or 2 that may follow exactly before atoms are joined, of the finest groups.
+EXACT = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coarsening", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=24, help="of reshuffling")
+    options = parser.parse_args(arguments)
+    figures = Figures("coarsening")
+    path = shared_data(RHODE_ISLAND)
+    if path is None:
+        figures.skipped("all", no_data(RHODE_ISLAND))
+        return
+    places = redistricting(path, SILENT)
+    counts = places.counts.open("public data of 2010")
+    lived, tree = LeastCoarsening().tree(places.schema, places.spine, counts)
+    found = _solutions(tree, options.rounds, figures)
+    whole = Staircase.from_counts(tree.chain, found.atom, tree.counts[-1][-1])
+    _audit(tree, whole, figures)
+    atom, small = without_small(tree, found)
+    figures("small counts joined away", small, "counts", cost=value_of(tree, atom))
+    for kind, least in LEAST_KEPT.items():
+        began = process_time()
+        kept = kept_districts(
+            tree, atom, np.unique(places.fields[kind][lived], return_inverse=True)[1]
+        )
+        shown = [int((kept.grain >= h).sum()) for h in range(1, len(tree.chain))]
+        more = {"by_grain": shown, "cost": value_of(tree, kept.atom)}
+        figures(f"districts kept: {kind}", shown[2], "districts", at_least=least, **more)
+        figures(f"seconds: {kind}", process_time() - began, "s", at_most=60)
+    _errors(places, lived, tree, whole, figures)
+
+
+def _solutions(tree: CountTree, rounds: int, figures: Figures) -> LeastAtoms:
+    began = process_time()
+    number = solved(tree, Effort("number"))
+    figures("runs of block numbers", number.value, "bits", at_most=368_344)
+    figures("seconds: runs of block numbers", process_time() - began, "s", at_most=10)
+    began = process_time()
+    found = solved(tree, Effort("search", rounds, np.inf))
+    figures("search", found.value, "bits", at_most=321_000, exact=found.exact)
+    figures("seconds: search", process_time() - began, "s", at_most=60)
+    began = process_time()
+    bound = lower_bound(tree)
+    figures("lower bound", bound, "bits", at_least=195_900, times=found.value / bound)
+    figures("seconds: lower bound", process_time() - began, "s")
+    return found
+
+
+def _audit(tree: CountTree, whole: Staircase, figures: Figures) -> None:
+    figures("atoms that do not pass", int(whole.failing(tree.rules).sum()), "atoms", at_most=0)
+    last, units = len(tree.chain) - 1, np.arange(len(whole))
+    lower, upper = whole.bounds(last, units)
+    truth = tree.counts[-1][-1]
+    figures(
+        "truths outside their bounds",
+        int(((truth < lower) | (truth > upper)).sum()),
+        "counts",
+        at_most=0,
+    )
+    given = whole.given_away(tree.rules.m)
+    finest = int((given[:, 1] == last).sum())
+    small = int(((truth > 0) & (truth < tree.rules.m)).sum())
+    figures(
+        "small counts that follow",
+        finest,
+        "counts",
+        at_most=EXACT,
+        of=small,
+        at_all_grains=len(given),
+    )
+
+
+def _errors(
+    places: CountedPlaces, lived: Ints, tree: CountTree, whole: Staircase, figures: Figures
+) -> None:
+    """Of sums of the blocks' estimates."""
+    finest, units = tree.chain.grains[-1], np.arange(len(whole))
+    guess, truth = whole.estimates(len(tree.chain) - 1, units), tree.counts[-1][-1]
+    for place, known in KNOWN.items():
+        if place in places.spine.levels:
+            area = places.spine.up("Block", place)[lived]
+        else:
+            area = np.unique(places.fields[place][lived], return_inverse=True)[1]
+        area = np.unique(area, return_inverse=True)[1].ravel()
+        for count, expected, topdown in zip(COUNTS, *known, strict=True):
+            member = _member(Grain.spelled(count, places.schema), finest)
+            error = _sums(area, guess @ member) - _sums(area, truth @ member)
+            mae = float(np.abs(error).mean())
+            figures(f"error: {place}, {count}", mae, "persons", notes=expected, topdown=topdown)
+
+
+def _member(coarse: Grain, finest: Grain) -> NDArray[np.float64]:
+    """Which coarse group each finest one lies in, ``(finest, coarse)``."""
+    out = np.zeros((len(finest), len(coarse)))
+    out[finest.index, coarse.index] = 1
+    return out
+
+
+def _sums(area: Ints, each: NDArray[np.float64]) -> NDArray[np.float64]:
+    out = np.zeros((int(area.max()) + 1, each.shape[1]))
+    np.add.at(out, area, each)
+    return out
+
+
+if __name__ == "__main__":
+    main()
