@@ -68,7 +68,7 @@ pytest: $(VENV)/.tested
 
 # What README and docs promise, on the official files that they name (DAS_SHARED_DATA, or ../shared/data).
 accept: $(VENV)/.tested
-	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup tests/accept
+	$(VENV)/bin/python -m pytest -n 2 --dist loadscope tests/accept
 
 # Every command, on whole states, with its figures in docs/reference/acceptance.md: up to an hour. CHAINS=name,name  only some.
 accept-all: $(VENV)/.tested

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.accept import checks, printed
-from tests.accept.conftest import Acceptance
+from tests.accept.conftest import Acceptance, chain_of
 from tests.accept.reader import Step
 from tests.accept.steps import CHAINS, RI
 from tests.end_to_end import independent as free
@@ -38,12 +38,12 @@ COUNTED = {
 
 
 def _of(chain: str) -> pytest.MarkDecorator:
-    """The tests of a chain are one worker's, in their order."""
-    return pytest.mark.xdist_group(chain)
+    """The chain is in the name of a test: by that its tests are one worker's, in their order."""
+    return pytest.mark.parametrize("chain", [chain])
 
 
 STEPS = [
-    pytest.param(chain, step, id=f"{chain}: {step.name}", marks=_of(chain))
+    pytest.param(chain, step, id=f"{chain}: {step.name}")
     for chain, steps in CHAINS.items()
     for step in steps
 ]
@@ -62,7 +62,7 @@ def test_a_command_that_is_printed_works_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize(
-    ("chain", "name"), [pytest.param(c, n, id=f"{c}: {n}", marks=_of(c)) for c, n in COUNTED]
+    ("chain", "name"), [pytest.param(c, n, id=f"{c}: {n}") for c, n in COUNTED]
 )
 def test_a_release_has_everybody_once_at_every_level(
     chain: str, name: str, accepted: Acceptance
@@ -75,7 +75,7 @@ def test_a_release_has_everybody_once_at_every_level(
 
 @_of("state")
 def test_a_whole_state_keeps_what_is_exact_and_is_close_in_little_memory(
-    accepted: Acceptance, shared_data: Path
+    chain: str, accepted: Acceptance, shared_data: Path
 ) -> None:
     run = accepted.done("state", "state").release.parent
     truth = free.published_rows([shared_data / RI])
@@ -91,7 +91,7 @@ def test_a_whole_state_keeps_what_is_exact_and_is_close_in_little_memory(
 
 
 @_of("bristol")
-def test_every_file_of_a_seeded_release_says_so(accepted: Acceptance) -> None:
+def test_every_file_of_a_seeded_release_says_so(chain: str, accepted: Acceptance) -> None:
     done = accepted.done("bristol", "intervals")
     assert not list(checks.unmarked(accepted.done("bristol", "seeded").release))
     assert checks.MARK in accepted.done("bristol", "seeded").stdout
@@ -102,7 +102,9 @@ def test_every_file_of_a_seeded_release_says_so(accepted: Acceptance) -> None:
 
 
 @_of("state")
-def test_the_tables_that_are_printed_are_those_of_the_release(accepted: Acceptance) -> None:
+def test_the_tables_that_are_printed_are_those_of_the_release(
+    chain: str, accepted: Acceptance
+) -> None:
     full = accepted.done("state", "margins at blocks")
     found = list(csv.DictReader(io.StringIO(full.stdout)))
     assert len(found) == 25_181
@@ -134,7 +136,9 @@ def test_the_tables_that_are_printed_are_those_of_the_release(accepted: Acceptan
 
 
 @_of("bristol")
-def test_a_release_that_was_fetched_is_the_one_that_was_sent(accepted: Acceptance) -> None:
+def test_a_release_that_was_fetched_is_the_one_that_was_sent(
+    chain: str, accepted: Acceptance
+) -> None:
     sent = accepted.done("bristol", "county").release
     pulled = accepted.done("bristol", "pull").release
     names = {p.relative_to(sent) for p in sent.rglob("*") if p.is_file()}
@@ -143,7 +147,9 @@ def test_a_release_that_was_fetched_is_the_one_that_was_sent(accepted: Acceptanc
 
 
 @_of("linked")
-def test_everybody_of_the_dhc_is_in_its_tables_and_in_a_household(accepted: Acceptance) -> None:
+def test_everybody_of_the_dhc_is_in_its_tables_and_in_a_household(
+    chain: str, accepted: Acceptance
+) -> None:
     dhc = accepted.done("linked", "dhc").release
     sums = checks.check_tables(dhc)
     assert sums["P0120001"] == sums["P0010001"] == 49_875
@@ -154,13 +160,24 @@ def test_everybody_of_the_dhc_is_in_its_tables_and_in_a_household(accepted: Acce
     assert ages.code == 0
 
 
-@_of("groups")
-@pytest.mark.parametrize("name", ["persons", "households", "joined"])
-def test_small_publications_are_whole(name: str, accepted: Acceptance) -> None:
-    release: Path = accepted.done("groups", name).release
+@pytest.mark.parametrize(
+    ("chain", "name"),
+    [pytest.param("groups", n, id=f"groups: {n}") for n in ("persons", "households", "joined")],
+)
+def test_small_publications_are_whole(chain: str, name: str, accepted: Acceptance) -> None:
+    release: Path = accepted.done(chain, name).release
     said = json.loads((release / "privacy.json").read_text())
     assert said["private"] is not False
     assert any((release / "tables").rglob("*"))
+
+
+def test_a_chain_is_one_workers(tmp_path: Path) -> None:
+    """Or each of its commands is run once for every worker."""
+    Acceptance(tmp_path, tmp_path, tmp_path).reader("state")
+    with pytest.raises(AssertionError, match="chain state is another worker's"):
+        Acceptance(tmp_path / "other", tmp_path, tmp_path).reader("state")
+    names = ["test_accept.py::test_a[state: full]", "test_accept.py::test_b[state]", "t.py::test_c"]
+    assert [chain_of(n) for n in names] == ["state", "state", "t.py::test_c"]
 
 
 def test_an_absent_file_is_named_and_fails_in_ci(
@@ -168,7 +185,8 @@ def test_an_absent_file_is_named_and_fails_in_ci(
 ) -> None:
     monkeypatch.delenv("CI", raising=False)
     with pytest.raises(pytest.skip.Exception, match=r"ri2010\.pl\.zip is not there"):
-        Acceptance(tmp_path, None).done("state", "state")
+        Acceptance(tmp_path, None, tmp_path).done("state", "state")
     monkeypatch.setenv("CI", "true")
+    again = tmp_path / "ci"
     with pytest.raises(pytest.fail.Exception, match=r"ri2010\.pl\.zip is absent"):
-        Acceptance(tmp_path / "ci", tmp_path).done("state", "state")
+        Acceptance(again, tmp_path, again).done("state", "state")
