@@ -8,6 +8,8 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from fractions import Fraction
+from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,9 @@ from hypothesis import settings
 # before any library that has such threads is loaded, and to every process that a test starts.
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
+from das.accounting import kept
+from das.accounting.draws import Differing
+from das.accounting.worst import WorstLoss
 from das.files import atomic, kept_epsilons
 from tests.commands import Commands
 from tests.worlds import Worlds
@@ -84,14 +89,34 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
         yield
 
 
+class _OfAllProcesses(kept_epsilons.KeptEpsilons):
+    """Kept values, and those that another process has computed since."""
+
+    def __getitem__(self, key: str) -> WorstLoss:
+        if key not in self._known:
+            self._known |= kept_epsilons.written_in(self.path)
+        return super().__getitem__(key)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _epsilons_are_found_once(worlds: Worlds) -> Iterator[None]:
-    """Runs have few different budgets. All processes of a session share what one of them computed;
-    nothing is kept from one session to the next. What is tested of accounting itself asks
-    :mod:`das.accounting.profile`, which keeps nothing."""
+    """Runs have few different budgets. All processes of a session share what one of them computed,
+    releases are verified with that, too; nothing is kept from one session to the next. What is
+    tested of accounting itself asks :mod:`das.accounting.profile`, which keeps nothing. That who
+    verifies computes again is tested in tests/accounting/test_kept.py."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(kept_epsilons.FOLDER, str(worlds.folder / "epsilons"))
         kept_epsilons.use()
+        known, computed = _OfAllProcesses(kept_epsilons.user_file()), kept._computed
+
+        @wraps(computed)
+        def once(differing: Differing, delta: Fraction) -> WorstLoss:
+            name = kept.key(differing, delta)
+            if (at := known.get(name)) is None:
+                at = known[name] = computed(differing, delta)
+            return at
+
+        patch.setattr(kept, "_computed", once)
         yield
 
 

@@ -28,6 +28,7 @@ from das.model.spine import Spine
 from das.model.universe import PERSONS, Universe
 from das.tables import published
 from das.truth import files
+from tests.stopped import Killed
 
 SPINE = Spine(
     ("US", "State"), (np.array(["0"]), np.array(["01", "02"])), (np.zeros(1, int), np.zeros(2, int))
@@ -126,31 +127,27 @@ def test_what_is_written_below_confidential_is_its_owners_alone(
 
 
 def killed(step: int, work: Callable[[], object]) -> bool:
-    """Whether ``work``, in a process of its own, is killed at its ``step``-th call that changes
-    what the disk holds.
+    """Whether ``work`` comes to a ``step``-th call that changes what the disk holds. That, and all
+    that handlers call after it, changes nothing: as if the process were gone.
     """
-    child = os.fork()
-    if child:
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert code in (0, 9)
-        return code == 9
-    calls = count(1)
+    calls = iter(range(1, step))
 
     def trapped(real: Callable[..., object]) -> Callable[..., object]:
         def call(*args: object, **options: object) -> object:
-            if next(calls) == step:
-                os._exit(9)  # nothing more runs: no handler, no flush
+            if next(calls, None) is None:
+                raise Killed
             return real(*args, **options)
 
         return call
 
-    try:
+    with pytest.MonkeyPatch.context() as patch:
         for name in ("fsync", "replace", "rename", "mkdir", "rmdir", "unlink", "link"):
-            setattr(os, name, trapped(getattr(os, name)))
-        work()
-        os._exit(0)
-    finally:
-        os._exit(1)
+            patch.setattr(os, name, trapped(getattr(os, name)))
+        try:
+            work()
+        except Killed:
+            return True
+    return False
 
 
 @pytest.fixture
@@ -172,9 +169,6 @@ def inside(tree: dict[str, bytes], folder: str) -> dict[str, bytes]:
     return {k: v for k, v in tree.items() if k.startswith(f"{folder}/")}
 
 
-@pytest.mark.filterwarnings(
-    "ignore:This process"
-)  # which is multi-threaded, and forks: the child runs one thread
 @pytest.mark.usefixtures("memory")
 @pytest.mark.parametrize(
     ("kind", "before"),

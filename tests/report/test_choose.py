@@ -26,16 +26,28 @@ def plan(commands: Commands) -> Das:
     return commands.named("plan")
 
 
+@pytest.fixture(scope="module")
+def pages() -> dict[tuple[object, ...], bytes]:
+    """The pages that were made, of units that are given."""
+    return {}
+
+
 @pytest.fixture
-def made(plan: Das, tmp_path: Path) -> Callable[..., Path]:
+def made(
+    plan: Das, tmp_path: Path, pages: dict[tuple[object, ...], bytes]
+) -> Callable[..., Path]:
     """The page of a configuration."""
 
     def make(config: object, *more: object, units: Sequence[int] = UNITS) -> Path:
-        file = tmp_path / "page.html"
+        file, asked = tmp_path / "page.html", (config, *more, *units)
+        if units and asked in pages:
+            file.write_bytes(pages[asked])
+            return file
         given = ("--units", ",".join(map(str, units))) if units else ()
         code, out, err = plan(config, "--page", file, *given, *more)
         assert (code, err) == (0, ""), err
         assert f"written: {file}" in out
+        pages[asked] = file.read_bytes()
         return file
 
     return make
