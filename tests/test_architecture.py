@@ -167,6 +167,19 @@ def tree_of(module: str) -> ast.Module:
     return ast.parse(sources()[module].read_text(encoding="utf-8"))
 
 
+@cache
+def nodes_of(module: str) -> tuple[ast.AST, ...]:
+    """All of the tree, walked once for all who ask."""
+    return tuple(ast.walk(tree_of(module)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees_go_with_these_tests() -> Iterator[None]:
+    yield
+    tree_of.cache_clear()
+    nodes_of.cache_clear()
+
+
 def _targets(node: ast.Import | ast.ImportFrom, module: str) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (a.name for a in node.names)
@@ -183,7 +196,7 @@ def imports(module: str) -> frozenset[str]:
     """Every module that ``module`` imports, anywhere in its text: of ``das`` in full, of others by
     name.
     """
-    nodes = [n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Import | ast.ImportFrom)]
+    nodes = [n for n in nodes_of(module) if isinstance(n, ast.Import | ast.ImportFrom)]
     return frozenset(t for n in nodes for t in _targets(n, module) if t != "__future__")
 
 
@@ -318,7 +331,7 @@ def test_values_need_numpy_and_the_standard_library_only() -> None:
         }
         assert not others & shut, module
         assert "numpy.random" not in imports(module), module
-        names = {n.attr for n in ast.walk(tree_of(module)) if isinstance(n, ast.Attribute)}
+        names = {n.attr for n in nodes_of(module) if isinstance(n, ast.Attribute)}
         assert "random" not in names, module
 
 
@@ -439,7 +452,7 @@ def openings(module: str) -> list[int]:
     of an archive.
     """
     out = []
-    for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
+    for call in (n for n in nodes_of(module) if isinstance(n, ast.Call)):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "open":
             given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "reason")]
             reasons = [r for r in given if not MODE.fullmatch(ast.unparse(r).strip("'\""))]
@@ -480,6 +493,7 @@ def test_an_import_through_the_wall_is_found(monkeypatch: pytest.MonkeyPatch) ->
         lambda m: planted if m == "das.release.page" else whole(m),
     )
     known.cache_clear()
+    nodes_of.cache_clear()
     try:
         assert truths("das.release.page") == {"das.truth.measure"}
         assert beyond(
@@ -488,6 +502,7 @@ def test_an_import_through_the_wall_is_found(monkeypatch: pytest.MonkeyPatch) ->
         )
     finally:
         known.cache_clear()
+        nodes_of.cache_clear()
 
 
 def test_readers_are_used_at_the_top_alone() -> None:
@@ -623,7 +638,7 @@ def test_post_processing_imports_by_name_only() -> None:
         assert "das.files" not in imports(module), (
             f"{module} imports a name from das.files that is no module"
         )
-        nodes = list(ast.walk(tree_of(module)))
+        nodes = nodes_of(module)
         called = {
             n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
         }
@@ -663,7 +678,7 @@ def test_the_parts_of_plugins_that_see_the_truth_are_loaded_by_few() -> None:
     """Each is named where it is loaded."""
     found = set()
     for module in sources():
-        for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
+        for call in (n for n in nodes_of(module) if isinstance(n, ast.Call)):
             if isinstance(call.func, ast.Attribute) and call.func.attr == "load_part":
                 found.add((module, ast.literal_eval(call.args[1])))
     assert found == LOADS
@@ -696,7 +711,7 @@ def classes() -> Mapping[str, list[str]]:
     """The modules that define a class of each name."""
     out: dict[str, list[str]] = {}
     for module in sources():
-        for node in ast.walk(tree_of(module)):
+        for node in nodes_of(module):
             if isinstance(node, ast.ClassDef):
                 out.setdefault(node.name, []).append(module)
     return out
@@ -730,9 +745,7 @@ def test_no_code_asks_for_a_universe_by_its_name() -> None:
         {name.upper() for name in KINDS},
     )
     for module in sources():
-        for node in (
-            n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Compare | ast.MatchValue)
-        ):
+        for node in (n for n in nodes_of(module) if isinstance(n, ast.Compare | ast.MatchValue)):
             words = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)} & named
             names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & constants
             assert not words | names, f"{module}:{node.lineno}"
@@ -767,10 +780,10 @@ def test_few_ask_which_mechanism_they_have() -> None:
     }
     asking = set()
     for module in sources():
-        named = {n.id for n in ast.walk(tree_of(module)) if isinstance(n, ast.Name)}
+        named = {n.id for n in nodes_of(module) if isinstance(n, ast.Name)}
         said = {
             n.value
-            for n in ast.walk(tree_of(module))
+            for n in nodes_of(module)
             if isinstance(n, ast.Constant) and isinstance(n.value, str)
         }
         if named & words or said & set(MECHANISMS):
@@ -830,12 +843,12 @@ def disk_calls(module: str) -> list[str]:
     """
     from_files = {
         a.asname or a.name
-        for n in ast.walk(tree_of(module))
+        for n in nodes_of(module)
         if isinstance(n, ast.ImportFrom) and is_rim(n.module or "")
         for a in n.names
     }
     out = []
-    for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
+    for call in (n for n in nodes_of(module) if isinstance(n, ast.Call)):
         f = call.func
         if isinstance(f, ast.Name):
             bad = f.id == "open" and f.id not in from_files
@@ -890,7 +903,7 @@ def test_what_is_written_is_written_by_one_module() -> None:
     """Else it might be there by half, or not be on disk. The ledger is appended to."""
     wrong = []
     for module in set(sources()) - {"das.files.atomic"}:
-        for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
+        for call in (n for n in nodes_of(module) if isinstance(n, ast.Call)):
             f = call.func
             if not isinstance(f, ast.Attribute) or (
                 isinstance(f.value, ast.Name) and f.value.id == "atomic"
@@ -984,9 +997,9 @@ def length(f: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (f.end_lineno or f.lineno) - f.lineno + 1
 
 
-def longer(text: str, limit: int) -> Iterator[str]:
-    """Names of the functions in ``text`` that have more lines than that."""
-    for f in ast.walk(ast.parse(text)):
+def longer(nodes: Iterable[ast.AST], limit: int) -> Iterator[str]:
+    """Names of the functions among ``nodes`` that have more lines than that."""
+    for f in nodes:
         if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) and length(f) > limit:
             yield f.name
 
@@ -994,10 +1007,10 @@ def longer(text: str, limit: int) -> Iterator[str]:
 def test_modules_and_functions_are_short() -> None:
     """And what is short again is struck from the lists."""
     modules, functions = set(), set()
-    for path in sources().values():
+    for module, path in sources().items():
         name, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
         modules |= {name} if len(text.splitlines()) > MODULE else set()
-        functions |= {f"{name}:{f}" for f in longer(text, FUNCTION)}
+        functions |= {f"{name}:{f}" for f in longer(nodes_of(module), FUNCTION)}
     assert modules == LONG_MODULES
     assert functions == LONG_FUNCTIONS
 
@@ -1012,8 +1025,8 @@ def test_no_body_of_a_function_is_long() -> None:
     """Without exceptions: what the lists above still have is long by its signature or docstring."""
     long = {
         f"{path.relative_to(ROOT).as_posix()}:{f.name}"
-        for path in sources().values()
-        for f in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for module, path in sources().items()
+        for f in nodes_of(module)
         if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) and body(f) > FUNCTION
     }
     assert long == set()
@@ -1021,5 +1034,6 @@ def test_no_body_of_a_function_is_long() -> None:
 
 def test_a_long_function_is_found() -> None:
     body = "    x = 1\n" * FUNCTION
-    assert list(longer(f"def f():\n{body}", FUNCTION)) == ["f"]
-    assert not list(longer(f"def f():\n{body}", FUNCTION + 1))
+    nodes = list(ast.walk(ast.parse(f"def f():\n{body}")))
+    assert list(longer(nodes, FUNCTION)) == ["f"]
+    assert not list(longer(nodes, FUNCTION + 1))

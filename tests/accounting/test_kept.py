@@ -36,6 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder of kept values, and nothing that comes with the package; nor what other
     tests have computed."""
     monkeypatch.setattr(kept, "_computed", kept._computed.__wrapped__)
+    monkeypatch.setattr(kept_epsilons, "use", kept_epsilons.use.__wrapped__)
     monkeypatch.setenv(kept_epsilons.FOLDER, str(tmp_path / "cache"))
     monkeypatch.setenv(kept_epsilons.WITHOUT, "1")
     before = kept.KEEPER.get()

@@ -33,9 +33,7 @@ def pages() -> dict[tuple[object, ...], bytes]:
 
 
 @pytest.fixture
-def made(
-    plan: Das, tmp_path: Path, pages: dict[tuple[object, ...], bytes]
-) -> Callable[..., Path]:
+def made(plan: Das, tmp_path: Path, pages: dict[tuple[object, ...], bytes]) -> Callable[..., Path]:
     """The page of a configuration."""
 
     def make(config: object, *more: object, units: Sequence[int] = UNITS) -> Path:
@@ -74,9 +72,9 @@ def data(file: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("config", "more", "units", "number"),
     [
-        ("pl94-2010", TABULATION, UNITS, 12),
-        ("pl94-2010", (), UNITS, 2),
-        ("kazan-reiter", (), UNITS, 3),
+        ("pl94-2010", TABULATION, UNITS, 8),
+        ("pl94-2010", (), UNITS, 1),
+        ("kazan-reiter", (), UNITS, 2),
         ("1940", (), COUNTIES, 3),
     ],
 )
