@@ -5,7 +5,7 @@ Without ``--at``: the test set of census-bluedown (12,000 persons in the Bureau'
 truth). Both methods, without and with the totals of states, and some of the parts. Errors are mean
 absolute ones of published counts on the measured tree. Bars: those of ``accuracy.csv`` beside the
 files plus 5 %; of full information with totals, the L1 error of BlueDown for states, counties and
-tracts. And what the DHC's measurements add (:mod:`benchmarks.together`).
+tracts. Errors of blocks by size, without and with ``estimation.bias = "corrected"``. And what the DHC's measurements add (:mod:`benchmarks.together`).
 
 With ``--at FOLDER``: the answers that are known of the Bureau's files
 (:mod:`benchmarks.known_answers`)."""
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from benchmarks.common import Figures, no_data, shared_data
 from benchmarks.known_answers import answers
 from benchmarks.together import together
+from das.evaluate.errors import size_rows
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.names import encoded
@@ -35,6 +36,7 @@ from das.publications.published.files import outside as outside_totals
 from das.publications.published.files.outside import NOTHING, Outside
 from das.publications.published.public import estimate_from
 from das.release.opened import OpenedRelease, open_release
+from das.release.prior_document import expected_size_bias
 
 Ints = NDArray[np.int64]
 TRUTH = Path("nmf_bluedown", "truth_blocks.parquet")
@@ -63,6 +65,7 @@ def main() -> None:
     data = truth.parent
     with TemporaryDirectory() as place:
         whole(data, Path(place), say)
+        sizes(data, Path(place), say)
         parts(data, Path(place), say)
 
 
@@ -121,12 +124,44 @@ def parts(data: Path, place: Path, say: Figures) -> None:
             assert tree.spine.geocodes("State").tolist() == ["034", "134"]
 
 
+def sizes(data: Path, place: Path, say: Figures) -> None:
+    """Errors of totals of measured blocks by size, without and with the correction of the bias."""
+    for method in ("topdown", "full-information"):
+        found = {}
+        for bias in ("none", "corrected"):
+            out = place / f"{method} {bias}"
+            _, opened = estimated(data / "US_Person_PL_PROD", out, method, bias=bias)
+            tree, ours = on_tree(opened)
+            true = tree.of_published(truth_of(opened, data)).totals()
+            predicted = np.full((2, len(true)), np.nan)
+            if bias == "corrected":
+                predicted = expected_size_bias(opened)[:, tree.place]
+            rows = size_rows("Block", ours["Block"].totals(), true, predicted)
+            found[bias] = {r.size: r for r in rows}
+        for size, after in found["corrected"].items():
+            before = found["none"][size]
+            say(
+                f"{method}: blocks of {size}",
+                after.mae / before.mae,
+                "ratio of mean absolute errors",
+                **{
+                    f"{n}_{k}": getattr(r, k)
+                    for n, r in (("none", before), ("corrected", after))
+                    for k in ("n", "mae", "bias")
+                },
+                predicted=after.predicted,
+                coverage=after.coverage,
+                intervals=after.intervals,
+                width=after.width,
+            )
+
+
 def estimated(
-    folder: Path, out: Path, method: str, outside: Outside = NOTHING
+    folder: Path, out: Path, method: str, outside: Outside = NOTHING, bias: str = "none"
 ) -> tuple[float, OpenedRelease]:
     """Everything after measurement, without a page, and its seconds on the wall."""
     began = perf_counter()
-    changes = [f"estimation.method={method}", "output.report=false"]
+    changes = [f"estimation.method={method}", f"estimation.bias={bias}", "output.report=false"]
     estimate_from(folder, out, changes=changes, outside=outside)
     return perf_counter() - began, open_release(out / "release")
 
@@ -138,13 +173,18 @@ def on_tree(opened: OpenedRelease) -> tuple[MeasuredSpine, Mapping[str, Histogra
     return tree, tree.of_published(opened.published(u)).upward(tree.spine)
 
 
-def errors(opened: OpenedRelease, data: Path) -> dict[str, list[float]]:
-    """Mean absolute errors of each of the columns, by level; of the last the sum over cells."""
-    tree, ours = on_tree(opened)
+def truth_of(opened: OpenedRelease, data: Path) -> Histogram:
+    """The true counts of published blocks."""
     rows = pq.read_table(data / TRUTH.name)
     place = opened.spine.find("Block", encoded(rows["block"].to_pylist()))
     cell, count = (rows[c].to_numpy().astype(np.int64) for c in ("cell", "count"))
-    true = Histogram.from_triplets(len(opened.spine.codes[-1]), PL94.cells, place, cell, count)
+    return Histogram.from_triplets(len(opened.spine.codes[-1]), PL94.cells, place, cell, count)
+
+
+def errors(opened: OpenedRelease, data: Path) -> dict[str, list[float]]:
+    """Mean absolute errors of each of the columns, by level; of the last the sum over cells."""
+    tree, ours = on_tree(opened)
+    true = truth_of(opened, data)
     truth, detailed = tree.of_published(true).upward(tree.spine), PL94.query("detailed")
     out = {}
     for level in LEVELS:

@@ -6,13 +6,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 import numpy as np
 import pandas as pd
 
+import das
 from benchmarks import blocks
+from benchmarks.common import CONFIG, RHODE_ISLAND, shared_data
 from studies import curves
 from studies.figure import FigureData
 from studies.jason import experiments
@@ -142,6 +145,11 @@ def size_bias(
     made["published counts as the truth"] = tables.sizes(twice.of(methods[0]))
     drawn = four_blocks.compared(draws, np.random.default_rng(0))
     made["four blocks"] = tables.of_four(drawn)
+    extract = list(data) or [shared_data(RHODE_ISLAND)]
+    spec = das.load_spec(CONFIG, [*changes, "estimation.bias=corrected"])
+    with TemporaryDirectory() as folder:
+        das.run(spec, Path(folder) / "run", paths=extract)
+        made["intervals"] = tables.intervals(Path(folder) / "run")
     out.mkdir(parents=True, exist_ok=True)
     found = {"lines": once.kept, "twice": twice.kept, "four blocks": [asdict(d) for d in drawn]}
     (out / "size-bias.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -28,18 +28,28 @@ be chosen.
 units times :math:`H_d`. Start with :math:`t = M` for households, and :math:`t = T` for all others.
 Twice, or three times where no housing is known, with :math:`u = T - B(t)` and :math:`s^2 \ge 1`,
 
-.. math:: V = aM + bM^2 + \max\bigl(0,\ (u - M)^2 - 9\,(aM + bM^2 + s^2)\bigr), \qquad
-          q = \Bigl(\frac1V + \frac1{s^2}\Bigr)^{-1}, \qquad t = q\Bigl(\frac{u}{s^2} + \frac{M}{V}\Bigr),
+.. math:: V = aM + bM^2, \qquad
+          w = \min\Bigl(\frac{s^2}{V + s^2},\ \frac{D s}{|M - u|}\Bigr), \qquad t = (1 - w)\,u + w M,
 
-with :math:`1/V = 0` where no housing is known. Then :math:`t := \max(l,\ t + q k)` with the k that
-meets :math:`H_d`; l is the least that the child holds. The spread of households about their
-housing, a and b, is estimated (below). A large difference is believed. Last, with
+with :math:`w = 0` where no housing is known. Then :math:`t := \max(l,\ t + (1 - w) s^2 k)` with the
+k that meets :math:`H_d`; l is the least that the child holds. The spread of households about their
+housing, a and b, is estimated (below).
+
+*The limit.* Housing moves a total by at most D = 3/4 of its standard deviation (the limited
+translation of Efron and Morris, JASA 1971). The move falls as u grows, so it is not positively
+correlated with the noise of u. So whatever the truth is, the mean squared error of t is at most
+:math:`(1 + D^2) s^2`: its root is at most 1.25 times that of u. Without the limit no bound holds
+where a unit is unlike its housing.
+
+Last, with
 :math:`\tau = x - \beta(t)` and the family's normal matrix J, the counts minimize
 
 .. math:: \sum_b (x_b - \tau_b)' J_b (x_b - \tau_b) + \sum_{b,d} (1'x_{bd} - t_{bd})^2
 
 under the same constraints. Composition enters by an expected bias alone, so nobody is averaged into
-the parent.
+the parent. In this step, :math:`m_{bc}` is first brought to within two standard deviations of the
+child's own :math:`x_{bc} + \lambda_c w_{bc}`, from above alone where x is 0. That is for units unlike
+their parent.
 
 *Left as they are:* families without a choice, those with a child that is not measured cell by cell,
 and those too large for a matrix.
@@ -81,8 +91,11 @@ HOUSEHOLDS = 0
 _STEPS, _SUM_STEPS = 8, 12
 #: Rounds with housing and without.
 _HOUSED, _ALONE = 2, 3
-#: How many times its variance the square of a difference must be to surprise.
-SURPRISING = 9.0
+#: The least corrected total that a normal error speaks for; and the least one where the standard
+#: deviation is a quarter too small, since no unit has quite the shares of its parent.
+SPOKEN, LARGE = 10, 200
+#: Standard deviations: by which housing can move a total, and by which a cell can differ from its mean.
+FARTHEST, NOISE = 0.75, 2.0
 #: The least expected count of a cell, and the least variance of a total.
 _LEAST_MEAN, _LEAST_VARIANCE = 1e-6, 1.0
 _DENSITY = 1 / np.sqrt(2 * np.pi)
@@ -103,9 +116,10 @@ class PossibleCells(Frozen):
     deviation: Array
     home: Index
 
-    def bias(self, expected: Array) -> tuple[Array, Array, Array]:
+    def bias(self, expected: Array, seen: Array | None = None) -> tuple[Array, Array, Array]:
         """For the ``expected`` totals, the expected bias of each cell ``(n,)``, and of each total its
-        bias and variance."""
+        bias and variance. What is ``seen`` in the cells, ``(n,)``, moves their means that are further
+        from it than noise is."""
         mean = np.maximum(expected[self.total] * self.part, _LEAST_MEAN)
         sums, many = np.bincount(self.column, mean), np.bincount(self.column)
         variance = self.deviation**2
@@ -115,7 +129,12 @@ class PossibleCells(Frozen):
             held, _, below = self._clipped(mean - multiplier[self.column] * weight)
             slope = np.maximum(np.bincount(self.column, weight * below), 1e-300)
             multiplier += (np.bincount(self.column, held) - sums) / slope
-        held, second, _ = self._clipped(mean - multiplier[self.column] * weight)
+        given = multiplier[self.column] * weight
+        if seen is not None:
+            own, reach = seen + given, NOISE * self.deviation
+            least = np.where(seen > 0, own - reach, 0.0)
+            mean = np.maximum(np.clip(mean, least, own + reach), _LEAST_MEAN)
+        held, second, _ = self._clipped(mean - given)
         bias = held - mean
         return bias, self.totals(bias), self.totals(second - held**2)
 
@@ -155,15 +174,18 @@ def corrected_totals(
     for _ in range(_ALONE if spread is None else _HOUSED):
         _, bias, variance = cells.bias(total)
         unbiased, variance = estimated - bias, np.maximum(variance, _LEAST_VARIANCE)
-        precision = np.zeros(len(total))
+        weight = np.zeros(len(total))
         if spread is not None:
-            expected = spread.variance(housed[here])
-            off = (unbiased[here] - housed[here]) ** 2
-            surprise = np.maximum(off - SURPRISING * (expected + variance[here]), 0.0)
-            precision[here] = 1.0 / (expected + surprise)
-        q = 1.0 / (precision + 1.0 / variance)
-        total = _to_sums(q * (unbiased / variance + housed * precision), q, cells.home, known)
+            weight[here] = housing_weight(unbiased[here], variance[here], housed[here], spread)
+        drawn = unbiased + weight * (housed - unbiased)
+        total = _to_sums(drawn, (1.0 - weight) * variance, cells.home, known)
     return total
+
+
+def housing_weight(unbiased: Array, variance: Array, housed: Array, spread: Dispersion) -> Array:
+    """w of totals with this ``variance``, ``(n,)``."""
+    most = FARTHEST * variance**0.5 / np.maximum(np.abs(housed - unbiased), 1e-300)
+    return np.minimum(variance / (spread.variance(housed) + variance), most)
 
 
 def _to_sums(total: Array, weight: Array, home: Index, known: HousedTotals) -> Array:
@@ -222,10 +244,10 @@ def correct(
     one = [CorrectedFamily(problems[i], estimates[i]) for i in able]
     cells, known = possible_cells(one)
     total = corrected_totals(cells, estimated_totals(one, cells), known, spread)
-    bias = cells.bias(total)[0]
+    seen = np.concatenate([f.estimate[f.child, f.at] for f in one])
+    bias = cells.bias(total, seen)[0]
     last = np.cumsum([len(f.child) for f in one])[:-1]
-    last_total = np.cumsum([f.totals for f in one])[:-1]
-    targets = zip(one, np.split(bias, last), np.split(total, last_total), strict=True)
+    targets = zip(one, np.split(bias, last), np.split(total, last_totals(one)), strict=True)
     solved = solve_jointly([f.solved(b, t) for f, b, t in targets], accuracy)
     for i, (x, _) in zip(able, solved, strict=True):
         out[i] = x
@@ -299,6 +321,11 @@ def estimated_totals(some: Sequence[CorrectedFamily], cells: PossibleCells) -> A
     return cells.totals(np.concatenate([f.estimate[f.child, f.at] for f in some]))
 
 
+def last_totals(some: Sequence[CorrectedFamily]) -> Index:
+    """Where the totals of each family but the last end."""
+    return np.cumsum([f.totals for f in some])[:-1]
+
+
 def possible_cells(some: Sequence[CorrectedFamily]) -> tuple[PossibleCells, HousedTotals]:
     """The possible cells of some families, and what is known of their totals."""
     total, column, part, home = [], [], [], []
@@ -331,19 +358,20 @@ def expected_bias(
     *,
     corrected: bool,
 ) -> Array:
-    """The size bias that least squares is expected to have in each lowest unit, ``(units,)``: from
-    the ``published`` counts of these units and of their parents. It is not a number where families
-    are left as they are. If the counts are not ``corrected``, their totals lose it first."""
+    """The size bias that least squares is expected to have in each lowest unit, and the standard
+    error of the unit's total, ``(2, units)``: from the ``published`` counts of these units and of
+    their parents. Neither is a number where families are left as they are. If the counts are not
+    ``corrected``, their totals lose the bias first, and have no standard error."""
     level, starts = spine.levels[-1], spine.children(spine.levels[-1])
     counts, parents = published
-    out = np.full(counts.units, np.nan)
+    out = np.full((2, counts.units), np.nan)
     answers = sum(schema.query(q).answers for q in source.queries(level))
     for start, stop in spine.batches(level, answers):
         first, last = (int(i) for i in np.searchsorted(starts, [start, stop]))
-        part = source.part(level, start, stop)
+        measured = source.part(level, start, stop)
         here = parents.rows(first, last), starts[first : last + 1], bounds.rows(start, stop)
         some = []
-        for family in families(part, schema, level, *here):
+        for family in families(measured, schema, level, *here):
             problem = LeastSquares(family)
             if len(family) > 1 and 0 < len(family.cell) <= MANY:
                 each = map(family.answers, family.queries)
@@ -356,10 +384,17 @@ def expected_bias(
             cells, known = possible_cells(some)
             total = estimated_totals(some, cells)
             total = total if corrected else corrected_totals(cells, total, known, None)
-            parts = np.split(cells.bias(total)[1], np.cumsum([f.totals for f in some])[:-1])
-            for f, bias in zip(some, parts, strict=True):
-                out[f.family.unit] = bias.reshape(len(f.family), -1).sum(axis=1)
+            parts = np.split(np.stack(cells.bias(total)[1:]), last_totals(some), axis=1)
+            for f, part in zip(some, parts, strict=True):
+                out[:, f.family.unit] = part.reshape(2, len(f.family), -1).sum(axis=2)
+    out[1] = corrected_error(counts.totals(), out[1]) if corrected else np.nan
     return out
+
+
+def corrected_error(total: NDArray[np.int64], variance: Array) -> Array:
+    """The standard errors of corrected totals."""
+    error = np.sqrt(np.maximum(variance, _LEAST_VARIANCE)) * np.where(total >= LARGE, 1.25, 1.0)
+    return np.where(total >= SPOKEN, error, np.nan)
 
 
 # How widely people in households spread about their share of the housing units, estimated from the
@@ -385,6 +420,8 @@ def expected_bias(
 # costs nothing, and the same release gives the same numbers. In a large level a sample of the
 # families is enough, one at every so-many-th place.
 
+#: Times its variance, the most that a square counts.
+_MOST = 9.0
 #: About so many children are looked at, in so many parts of the level or more.
 _ENOUGH, _PARTS = 1 << 15, 64
 #: A child with a larger share of the housing units says nothing about the spread.
@@ -464,7 +501,7 @@ def fitted(seen: DispersionSample) -> Dispersion:
     ab = np.array([_DEFAULT.linear, _DEFAULT.quadratic])
     for _ in range(_ROUNDS):
         total = x @ ab + seen.noise
-        y = (np.minimum(seen.off**2, SURPRISING * total) / _WINSORISED - seen.noise) / total
+        y = (np.minimum(seen.off**2, _MOST * total) / _WINSORISED - seen.noise) / total
         scaled, before = x / scale / total[:, None], ab
         ab = _least_squares(scaled.T @ scaled, scaled.T @ y) / scale
         if np.abs(ab - before).max() <= _SETTLED * ab.max():
@@ -488,7 +525,7 @@ def _winsorised(c: float) -> float:
     return 1.0 - tail - 2 * sqrt(c) * density + c * tail
 
 
-_WINSORISED = _winsorised(SURPRISING)
+_WINSORISED = _winsorised(_MOST)
 
 
 @dataclass(frozen=True, eq=False)

@@ -309,22 +309,30 @@ def size_rows(
     level: str,
     published: NDArray[np.int64],
     true: NDArray[np.int64],
-    predicted: NDArray[np.float64] | None,
+    expected: NDArray[np.float64] | None,
 ) -> list[SizeRow]:
-    """Errors of totals ``(units,)`` by class of the true one. Where a bias is ``predicted`` for some
+    """Errors of totals ``(units,)`` by class of the true one. ``expected`` ``(2, units)``: the bias
+    that is predicted, and the standard error of a corrected total. Where a bias is predicted for some
     units, empty units without one are left out: they are known to be empty."""
     error, out = (published - true).astype(float), []
-    known = None if predicted is None or np.isnan(predicted).all() else predicted
+    known, deviation = np.full((2, len(true)), np.nan) if expected is None else expected
     of = np.searchsorted(FIRST_SIZES, true, side="right") - 1
-    if known is not None:
+    if not np.isnan(known).all():
         of[np.isnan(known) & (true == 0) & (published == 0)] = -1
+    margin = np.ceil(1.96 * deviation - 0.5)
+    low, width = np.maximum(published - margin, 0), margin + np.minimum(margin, published)
+    held = (low <= true) & (true <= published + margin)
     for i, size in enumerate(SIZES):
         here = of == i
         if n := int(here.sum()):
             e, bias = error[here], float(error[here].mean())
             reach = 1.96 * float(e.std(ddof=1)) / sqrt(n) if n > 1 else 0.0
-            said = None if known is None else known[here][~np.isnan(known[here])]
-            expected = float(said.mean()) if said is not None and len(said) else None
-            mae = float(np.abs(e).mean())
-            out.append(SizeRow(level, size, n, mae, bias, bias - reach, bias + reach, expected))
+            said = known[here & ~np.isnan(known)]
+            predicted = float(said.mean()) if len(said) else None
+            mae, spoken = float(np.abs(e).mean()), here & ~np.isnan(margin)
+            row = SizeRow(level, size, n, mae, bias, bias - reach, bias + reach, predicted)
+            if spoken.any():
+                share, mean = float(held[spoken].mean()), float(width[spoken].mean())
+                row = replace(row, intervals=int(spoken.sum()), coverage=share, width=mean)
+            out.append(row)
     return out

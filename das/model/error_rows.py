@@ -69,7 +69,9 @@ class SizeRow(NoRepr):
     """Errors of published totals over the ``n`` units of the lowest level whose true total is in a
     class of ``size``: a line of ``sizes.csv``. ``bias_low`` and ``bias_high`` are the interval of
     the ``bias`` at 95 % over these units, which are taken as independent; ``predicted`` is the bias
-    that least squares is expected to have without a correction, where that is known."""
+    that least squares is expected to have without a correction, where that is known. ``intervals``
+    corrected totals have an interval, of a mean ``width``, and ``coverage`` is the share of these
+    that hold the truth."""
 
     level: str
     size: str
@@ -79,6 +81,9 @@ class SizeRow(NoRepr):
     bias_low: float
     bias_high: float
     predicted: float | None
+    intervals: int = 0
+    coverage: float | None = None
+    width: float | None = None
 
 
 @dataclass(frozen=True, repr=False)

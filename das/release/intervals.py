@@ -2,7 +2,8 @@
 
 A unit of the tree has it from the unit's own measurements
 (:mod:`das.estimate.margins_of_error`). Sums that are in ``estimates/`` (full information) have it
-from the measurements of all levels. An area that is a unit has the unit's. Any other area has
+from the measurements of all levels. A total of a lowest unit that was corrected for its size bias
+has it about the published count (:mod:`das.estimate.size_bias`). An area that is a unit has the unit's. Any other area has
 it from all measurements (:mod:`das.estimate.areas.estimates`).
 
 What is certain, by invariants, structures and impossible combinations
@@ -42,8 +43,8 @@ Masks = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class CountIntervals:
-    """Intervals of counts, arrays ``(rows, columns)``: the unbiased ``estimate`` and its
-    standard ``error``, NaN where nothing determines the count; what the count is at the ``least``
+    """Intervals of counts, arrays ``(rows, columns)``: the unbiased ``estimate`` (or the published
+    total that was corrected) and its standard ``error``, NaN where nothing determines the count; what the count is at the ``least``
     and at the ``most``; and the ends ``low`` and ``high`` of its interval, ``high`` negative
     where there is none. What is certain is its own estimate and interval, without error."""
 
@@ -133,8 +134,24 @@ class Intervals:
                 v, e = self._estimates.read(level, query, a, b)
                 estimate[here, j], error[here, j] = v[:, answer], e[:, answer]
             least[here], most[here] = count_range(self._bounds[level], columns, a, b)
+        if level == spine.levels[-1] and self._corrected is not None:
+            total, spread = (x[start:stop, None] for x in self._corrected)
+            whole = columns[:, self.universe.schema.possible].all(axis=1) & ~np.isnan(spread)
+            estimate, error = np.where(whole, total, estimate), np.where(whole, spread, error)
         certain = least == most
         return np.where(certain, least, estimate), np.where(certain, 0.0, error), least, most
+
+    @cached_property
+    def _corrected(self) -> tuple[Floats, Floats] | None:
+        """Totals of the lowest units, if they were corrected for their size bias, and their standard
+        errors; not a number where none is known."""
+        release, universe = self.release, self.universe
+        persons = release.after.bias != "none" and universe.name == release.after.persons.name
+        if not persons or release.part is not None:
+            return None
+        from das.release.prior_document import expected_size_bias  # few need it
+
+        return release.published(universe).totals().astype(float), expected_size_bias(release)[1]
 
     def of_units(
         self,

@@ -110,7 +110,8 @@ SAYS = (
 )
 HOUSING_SAYS = (
     ". Persons in households were assumed to be near m, the unit's share of the housing units. Their"
-    " variance is linear m + quadratic m^2. Both numbers were estimated from the noisy measurements"
+    " variance is linear m + quadratic m^2. Both numbers were estimated from the noisy measurements. This"
+    " moved no total by more than 3/4 of its standard deviation"
 )
 
 
@@ -130,11 +131,11 @@ def document(correction: BiasCorrection) -> Mapping[str, Any]:
 
 
 def expected_size_bias(opened: OpenedRelease) -> NDArray[np.float64]:
-    """Of the persons of each lowest published unit, what least squares is expected to be off by
-    (:func:`das.estimate.size_bias.expected_bias`): from the files of a release."""
+    """For each lowest published unit what least squares is expected to be off by, and the standard
+    error of a corrected total, ``(2, units)`` (:func:`das.estimate.size_bias.expected_bias`)."""
     persons, after = opened.after.persons, opened.after
     tree, counts = opened.tree(persons), opened.published(persons)
-    level, none = tree.spine.levels[-1], np.full(counts.units, np.nan)
+    level, none = tree.spine.levels[-1], np.full((2, counts.units), np.nan)
     if len(tree.spine) < 2 or DETAILED not in opened.source(persons).queries(level):
         return none
     lowest = counts if tree.is_published else tree.of_published(counts)
@@ -149,7 +150,7 @@ def expected_size_bias(opened: OpenedRelease) -> NDArray[np.float64]:
     )
     if tree.is_published:
         return found
-    none[tree.place] = found
+    none[:, tree.place] = found
     return none
 
 

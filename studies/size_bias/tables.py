@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.blocks import GROUPS, SIZES, size_words
 from benchmarks.common import Figures
+from das.files import rows_csv
+from das.model.error_rows import SizeRow
 from studies.figure import Curve, Curves, FigureData
 from studies.size_bias.four_blocks import Compared
 
@@ -20,7 +23,7 @@ GAINS = {
     "Hispanic, block": "Hispanic, all blocks",
     "race by origin, block (sum over its answers)": "race by origin, L1, all blocks",
     **{f"total, {c}": f"total, {c}" for c in (CLASSES[1], CLASSES[5], CLASSES[6])},
-    "total, state-house district": "total, state-lower",
+    "total, state-house district": "total, SLDL",
 }
 
 
@@ -78,7 +81,10 @@ def _change(line: Line) -> tuple[str, str]:
 
 
 def _lean(line: Line, kind: str = "housing") -> str:
-    return f"{line['bias_none']:.1f} -> {line[f'bias_{kind}']:.1f}"
+    before, after = (
+        f"{line[of]:.1f}".replace("-0.0", "0.0") for of in ("bias_none", f"bias_{kind}")
+    )
+    return f"{before} -> {after}"
 
 
 def _bias(lines: Mapping[str, Line]) -> Table:
@@ -101,6 +107,19 @@ def of_four(found: Sequence[Compared]) -> Table:
     """The closed form against draws."""
     rows = [[f"{x.people:.1f}", f"{x.formula:.3f}", f"{x.drawn:.3f}"] for x in found]
     return ["people", "formula", "draws"], rows
+
+
+def intervals(run: Path) -> Table:
+    """Of corrected totals that somebody lives in, by the true size: how many of their intervals hold
+    the truth."""
+    path = run / "confidential" / "evaluation" / "sizes.csv"
+    rows = [r for r in rows_csv.read_rows(path, SizeRow, "errors by size") if r.intervals]
+    some = [
+        (r, r.size.replace("-", " to ").replace("+", " and more")) for r in rows if r.size != "0"
+    ]
+    heading = ["persons of the block", *(words for _, words in some)]
+    held = ["in their interval", *(f"{r.coverage:.0%}".replace("%", " %") for r, _ in some)]
+    return heading, [held, ["width, persons", *(f"{r.width:.0f}" for r, _ in some)]]
 
 
 def _losers(lines: Mapping[str, Line]) -> Table:

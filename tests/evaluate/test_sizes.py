@@ -38,12 +38,17 @@ def test_every_unit_is_in_one_class_and_the_classes_add_up(pairs: list[tuple[int
 def test_predictions_stand_where_they_are_known() -> None:
     """A unit that is known to be empty is left out; one that is not predicted counts as it is."""
     true, published = np.array([0, 0, 5, 7, 600]), np.array([0, 3, 6, 9, 570])
-    predicted = np.array([np.nan, 2.0, 1.5, np.nan, -25.0])
-    rows = {r.size: r for r in size_rows("Block", published, true, predicted)}
+    expected = np.array([[np.nan, 2.0, 1.5, np.nan, -25.0], [np.nan, np.nan, np.nan, np.nan, 16.0]])
+    rows = {r.size: r for r in size_rows("Block", published, true, expected)}
     assert (rows["0"].n, rows["0"].bias, rows["0"].predicted) == (1, 3.0, 2.0)
     assert (rows["1-9"].n, rows["1-9"].bias, rows["1-9"].predicted) == (2, 1.5, 1.5)
     assert (rows["500+"].bias, rows["500+"].predicted) == (-30.0, -25.0)
-    nothing = size_rows("Block", published, true, np.full(5, np.nan))
+    assert (rows["0"].intervals, rows["0"].coverage) == (0, None)
+    assert (rows["500+"].intervals, rows["500+"].coverage, rows["500+"].width) == (1, 1.0, 62.0)
+    expected[1, 4] = 15.0  # 570 and 29 persons do not reach the truth
+    (large,) = (r for r in size_rows("Block", published, true, expected) if r.size == "500+")
+    assert (large.coverage, large.width) == (0.0, 58.0)
+    nothing = size_rows("Block", published, true, np.full((2, 5), np.nan))
     assert nothing == size_rows("Block", published, true, None)
 
 

@@ -27,6 +27,7 @@ from das.model.mechanisms import COVERAGE
 from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.universe import Universe
+from das.publications.published.public import estimate_from
 from das.release import area_counts, page
 from das.release.intervals import Intervals
 from das.release.opened import OpenedRelease, open_release
@@ -226,6 +227,29 @@ def test_full_information_says_more_above_the_lowest_level(tabulated: Path, info
         known[0][:, 0], truth_of(tabulated)[1]["persons"]["State"].open("for a test").totals()
     )
     assert not known[1].any()
+
+
+def test_corrected_totals_of_blocks_have_narrow_intervals(run: Path, tmp_path: Path) -> None:
+    """About the published count, from ten persons on; they hold the truth as often as they say. All
+    others are those of the measurements, which are the same."""
+    estimate_from(run / "release", tmp_path / "it", changes=["estimation.bias=corrected"])
+    before, after = (read_intervals(path, "P1", "Block") for path in (run, tmp_path / "it"))
+    total = (after["field"] == "P0010001").to_numpy()
+    ends = ["low", "high"]
+    assert before.loc[~total, ends].equals(after.loc[~total, ends])
+    opened, known = truth_of(run)
+    true = known["persons"]["Block"].open("a test").totals()
+    first, then, many = before[total], after[total], (after[total]["value"] >= 10).to_numpy()
+    free = many & (first["low"] < first["high"]).to_numpy()
+    assert free.sum() > 20
+    assert first.loc[~many, ends].equals(then.loc[~many, ends])
+    wide, narrow = ((x["high"] - x["low"])[free] for x in (first, then))
+    assert narrow.mean() < 0.7 * wide.mean()
+    middle = (then["low"] + then["high"])[free] / 2
+    assert (np.abs(middle - then["value"][free]) < 0.5).mean() > 0.5  # the others end at 0
+    held = (then["low"] <= true) & (true <= then["high"])
+    assert held[free].sum() >= binom.ppf(1e-4, int(free.sum()), 0.95)
+    assert opened.spine.units("Block") == len(then)
 
 
 def test_only_batches_with_a_wanted_unit_are_read(run: Path) -> None:
