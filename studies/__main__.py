@@ -15,7 +15,8 @@ import pandas as pd
 
 import das
 from benchmarks import blocks
-from benchmarks.common import CONFIG, RHODE_ISLAND, shared_data
+from benchmarks.common import CONFIG, RHODE_ISLAND, no_data, shared_data
+from benchmarks.tracts import TRACTS
 from studies import curves
 from studies.figure import FigureData
 from studies.jason import experiments
@@ -23,7 +24,7 @@ from studies.jason import figures as jason_figures
 from studies.kazan_reiter import figures as kazan_reiter_figures
 from studies.kazan_reiter import tiles
 from studies.kazan_reiter.tiles import Mosaic
-from studies.size_bias import four_blocks, tables
+from studies.size_bias import cell_step, four_blocks, tables
 
 Experiment = Callable[[int, np.random.Generator], Sequence[Any]]
 #: Figure of JASON's report: how it is computed and drawn, and how many trials by default.
@@ -145,7 +146,8 @@ def size_bias(
     made["published counts as the truth"] = tables.sizes(twice.of(methods[0]))
     drawn = four_blocks.compared(draws, np.random.default_rng(0))
     made["four blocks"] = tables.of_four(drawn)
-    extract = list(data) or [shared_data(RHODE_ISLAND)]
+    usual = shared_data(RHODE_ISLAND)
+    extract = list(data) if data or usual is None else [usual]
     spec = das.load_spec(CONFIG, [*changes, "estimation.bias=corrected"])
     with TemporaryDirectory() as folder:
         das.run(spec, Path(folder) / "run", paths=extract)
@@ -158,6 +160,16 @@ def size_bias(
     )
     (out / f"size-bias.{kind}").write_bytes(draw(tables.figure(of[methods[0]]), kind))
     click.echo((out / "size-bias.md").read_text())
+
+
+@main.command("cell-step")
+@click.option("--every", type=click.IntRange(1), default=3, help="One of so many block groups.")
+def ages_of_blocks(every: int) -> None:
+    """Whether the correction of the size bias would help ages by block (docs/explanation/size-bias.md)."""
+    if (data := shared_data(TRACTS)) is None:
+        raise click.ClickException(no_data(TRACTS))
+    for kind, row in cell_step.errors(data, every, np.random.default_rng(1)).items():
+        click.echo(f"{kind}: {', '.join(f'{name} {x:.3f}' for name, x in row.items())}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from docs.pages import page
 from studies.__main__ import main
-from studies.size_bias import four_blocks, tables
+from studies.size_bias import cell_step, four_blocks, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRACT = ROOT / "data" / "pl94_2010" / "pa2010.pl.zip"
@@ -60,3 +60,12 @@ def test_the_closed_form_is_the_mean_of_draws() -> None:
     found = four_blocks.compared(20_000, np.random.default_rng(3))
     assert [x.formula for x in found] == pytest.approx([x.drawn for x in found], abs=0.15)
     assert len(tables.of_four(found)[1]) == 4
+
+
+def test_where_all_cells_are_small_no_bias_is_left_to_take_out() -> None:
+    """Both sums are fixed, and noise reaches over every cell alike: as in ages by block."""
+    people, cells = np.array([40.0, 25.0, 9.0, 2.0]), np.full(38, 2.0)
+    bias, mean = cell_step.expected_bias(people, cells)
+    assert np.abs(bias.sum(axis=0)).max() < 1e-6
+    assert np.abs(bias.sum(axis=1)).max() < 1e-6
+    assert np.abs(bias).max() < 0.01 * mean.max()
