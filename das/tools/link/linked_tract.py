@@ -4,6 +4,7 @@ published."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from das.tools.link.matching import (
 )
 from das.tools.link.members import MOST_YEARS, Filled, age_gap, filled
 from das.tools.link.people import (
+    RELATIONS,
     HomePersons,
     Totals,
     Trust,
@@ -134,11 +136,11 @@ class LinkedTract:
         gap = self.age[head] - self.age[person]
         out = np.zeros(gap.shape)
         for labels, years in (((*OWN, _IN_LAW), gap), (PARENTS, -gap), ((_GRANDCHILD,), gap - 16)):
-            at = np.isin(label, labels)
+            at = _among(*labels)[label]
             out[at] = _CLOSE[np.searchsorted(_YEARS, years[at], side="right")]
-        at = np.isin(label, PARTNERS)
+        at = _among(*PARTNERS)[label]
         head, other = head[at], person[at]
-        same = np.isin(label[at], (LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"]))
+        same = _among(LEVEL["same-sex-spouse"], LEVEL["same-sex-partner"])[label[at]]
         sex = self.people.sex
         fits = (same == (sex[head] == sex[other])) & (self.age[other] >= ADULT)
         fits &= np.abs(self.age[head] - self.age[other]) <= MOST_YEARS
@@ -148,7 +150,7 @@ class LinkedTract:
     def becoming(self, person: Ints, home: Ints, label: Ints) -> Floats:
         """The same where it is new: most couples cost nothing."""
         out = self.implausible(person, home, label)
-        couple = np.isin(label, PARTNERS) & (out < WRONG)
+        couple = _among(*PARTNERS)[label] & (out < WRONG)
         return np.asarray(np.where(couple, np.maximum(out - _USUAL, 0.0), out))
 
     def random_home(self, rng: np.random.Generator, block: Ints) -> Ints:
@@ -209,6 +211,12 @@ class LinkedTract:
 
 # The link of one block group: householders, households, members. Couples are found for its tract
 # between the first two, and relationships at the end.
+
+
+@cache
+def _among(*labels: int) -> np.ndarray:
+    """Which relationships are one of these, ``(RELATIONS,)``."""
+    return np.isin(np.arange(RELATIONS), labels)
 
 
 @dataclass(frozen=True, eq=False)

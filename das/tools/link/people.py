@@ -451,6 +451,7 @@ def _axes(attributes: Mapping[str, Ints]) -> dict[str, Ints]:
     }
 
 
+@cache
 def _starts() -> list[int]:
     cells = [int(np.prod([_AXES[a] for a in f.axes])) for f in _FAMILIES]
     return np.cumsum([0, *cells]).tolist()
@@ -487,13 +488,14 @@ def household_index(attributes: Mapping[str, Ints], families: int = FAMILIES) ->
 
 def _cells(levels: Mapping[str, Ints], which: slice) -> Ints:
     """The cells in some of the families, ``(..., families)``."""
-    out = []
-    for family, start in zip(_FAMILIES[which], _starts()[:-1][which], strict=True):
-        at = np.zeros_like(levels["sex"])
-        for axis in family.axes:
+    families = _FAMILIES[which]
+    out = np.empty((*levels["sex"].shape, len(families)), dtype=np.int64)
+    for i, (family, start) in enumerate(zip(families, _starts()[:-1][which], strict=True)):
+        at = levels[family.axes[0]]
+        for axis in family.axes[1:]:
             at = at * _AXES[axis] + levels[axis]
-        out.append(at + start)
-    return np.stack(out, axis=-1)
+        np.add(at, start, out=out[..., i])
+    return out
 
 
 @cache

@@ -9,8 +9,9 @@ an age some, and more than published in all much."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -229,13 +230,9 @@ def make_moves(tract: LinkedTract, moves: HouseholdMoves) -> int:
     good = local_moves.best(tract, moves, tract.prices(), LEAST)
     index, now, then = _cells(tract, good)
     chosen = _Chosen(tract)
-    homes, cost = good.homes.tolist(), good.cost.tolist()
     group = (FIRST_GROUP + tract.group[good.homes[:, 0]]).tolist()
-    many = [
-        i
-        for i, (a, b) in enumerate(zip(now.tolist(), then.tolist(), strict=True))
-        if chosen.gains(homes[i], group[i], a, b, cost[i])
-    ]
+    judged = zip(good.homes.tolist(), group, _steps(now, then), good.cost.tolist(), strict=True)
+    many = [i for i, move in enumerate(judged) if chosen.gains(*move)]
     tract.over[:, :] = chosen.over
     _apply(tract, good.some(np.array(many, dtype=np.int64)), index[many])
     return len(many)
@@ -251,29 +248,39 @@ class _Chosen:
         self.touched = [False] * len(tract.head)
 
     def gains(
-        self, homes: list[int], group: int, now: list[int], then: list[int], cost: float
+        self, homes: list[int], group: int, steps: list[tuple[int, int]], cost: float
     ) -> bool:
         """Whether a move still gains; if so, it is made."""
         if self.touched[homes[0]] or (homes[1] >= 0 and self.touched[homes[1]]):
             return False
-        step: dict[int, int] = {}
-        for a, b in zip(now, then, strict=True):
-            if a != b:
-                step[a] = step.get(a, 0) - 1
-                step[b] = step.get(b, 0) + 1
-        rows = [(self.over[row], self.weight[row]) for row in (*self.above, group)]
-        for over, weight in rows:
-            for cell, s in step.items():
+        for row in (*self.above, group):
+            over, weight = self.over[row], self.weight[row]
+            for cell, s in steps:
                 cost += weight[cell] * s * (2 * over[cell] + s)
         if cost >= -LEAST:
             return False
         for row in (*range(FIRST_GROUP), group):
-            for cell, s in step.items():
+            for cell, s in steps:
                 self.over[row][cell] += s
         self.touched[homes[0]] = True
         if homes[1] >= 0:
             self.touched[homes[1]] = True
         return True
+
+
+def _steps(now: Ints, then: Ints) -> Iterator[list[tuple[int, int]]]:
+    """Of each move the cells that change, by their first place among those before and after, and by
+    how much."""
+    move, place = np.nonzero(now != then)
+    both = np.stack([now[move, place], then[move, place]], 1).reshape(-1)
+    key = np.repeat(move, 2) * (CELLS + 1) + both
+    alike, first, which = np.unique(key, return_index=True, return_inverse=True)
+    step = np.bincount(which, np.tile([-1, 1], len(move)), len(alike)).astype(np.int64)
+    order = np.argsort(first)
+    order = order[step[order] != 0]
+    steps = list(zip(both[first[order]].tolist(), step[order].tolist(), strict=True))
+    ends = np.searchsorted(alike[order] // (CELLS + 1), np.arange(len(now) + 1)).tolist()
+    return (steps[a:b] for a, b in pairwise(ends))
 
 
 def _cells(tract: LinkedTract, good: HouseholdMoves) -> tuple[Ints, Ints, Ints]:
