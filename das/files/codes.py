@@ -3,11 +3,15 @@ each place."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from das.model.names import Codes, characters, of_characters, text
+from das.model.schema import Schema
 
 _MOST_BYTES = np.iinfo(np.int32).max
 _TOO_LONG = "codes of more than two gigabytes in one column"
@@ -61,3 +65,15 @@ def _codes(part: pa.StringArray) -> Codes:
     out = np.zeros((len(part), width), dtype=np.uint8)
     out[np.arange(width) < length[:, None]] = raw
     return of_characters(out)
+
+
+def coded(index: NDArray[np.integer[Any]], levels: Sequence[str]) -> pa.DictionaryArray:
+    """The texts of levels by their numbers."""
+    numbers = pa.array(index.astype(np.int32))
+    return pa.DictionaryArray.from_arrays(numbers, pa.array(levels, pa.string()))
+
+
+def attributes(schema: Schema, cells: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """A column for each attribute of cells, with the names of its levels."""
+    at = np.unravel_index(cells, schema.shape)
+    return {a.name: coded(x, a.levels) for a, x in zip(schema.attributes, at, strict=True)}

@@ -216,11 +216,11 @@ def _write_text(parts: Sequence[Path], path: Path, private: Private) -> None:
 def text_digest(folder: Path, private: Private) -> str:
     """SHA-256 of the text file that goes with a folder of microdata."""
     hashed = HashingWriter()
-    _copy_as_text(sorted(folder.glob("*.parquet")), hashed.file, private)
+    _copy_as_text(sorted(folder.glob("*.parquet")), hashed, private)
     return hashed.digest
 
 
-def _copy_as_text(parts: Sequence[Path], file: IO[bytes], private: Private) -> None:
+def _copy_as_text(parts: Sequence[Path], file: Any, private: Private) -> None:
     schema = pq.read_schema(parts[0])
     title, records = (schema.metadata[key.encode()].decode() for key in (TITLE, RECORDS))
     text = _Text(file, title, tuple(schema.names), int(records), private)

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -93,8 +93,8 @@ def digest(table: Table, spine: Spine, level: str, h: Histogram, *, private: Pri
         for name, code in {GEOCODE: spine.codes[spine.index(level)], **beside}.items()
     }
     known = [column for name, column in places.items() if name != GEOCODE]
-    hashed.file.write(header(table, places, private))
-    write_lines(hashed.file, table, places, h, quotes=quoting(known), private=private)
+    hashed.write(header(table, places, private))
+    write_lines(hashed, table, places, h, quotes=quoting(known), private=private)
     return hashed.digest
 
 
@@ -120,7 +120,7 @@ def header(table: Table, columns: Iterable[str], private: Private = True) -> byt
 
 
 def write_lines(
-    file: IO[bytes],
+    file: Any,
     table: Table,
     places: Mapping[str, pa.StringArray],
     h: Histogram,

@@ -3,12 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from das import spec as specification
-from das.accounting.document import ForeignLine, ForeignStatement, Invariant, Line, Statement
+from das.accounting.document import (
+    ALTERED,
+    NAME,
+    ForeignLine,
+    ForeignStatement,
+    Invariant,
+    Line,
+    Statement,
+)
 from das.accounting.draws import changed
 from das.accounting.guarantee import guarantee
 from das.accounting.planning import Repricing
@@ -19,31 +30,31 @@ from das.files.run import run_directory
 from das.files.run.ledger import digests
 from das.files.run.run_directory import file_digest
 from das.files.run.task_store import TaskStore
+from das.model.constraint import Constraint, summed
 from das.model.ledger import Event, RedundantMeasurements
+from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
 from das.model.not_private import Private
 from das.model.spelling import query as spelt_query
+from das.model.spine import Spine
 from das.model.universe import PERSONS, Universe
+from das.plugins import READERS
 from das.release.publications import PlanChoices, PublicHalf, Recomputation, Rerun, RowOptions
 from das.spec import RunSpec, Spec, budget_toml
-from das.spec.notes import notes, redundant_by_spec, redundant_by_trees
+from das.spec.notes import (
+    bounds_in_words,
+    counts_in_words,
+    notes,
+    redundant_by_spec,
+    redundant_by_trees,
+    states_structures,
+)
 
 if TYPE_CHECKING:
     from das.release.opened import OpenedRelease
     from das.release.replicate_source import ReleaseSource
     from das.release.seal import Wording
     from das.size import Size
-from collections.abc import Iterator
-
-import numpy as np
-from numpy.typing import NDArray
-
-from das.accounting.document import ALTERED, NAME
-from das.model.constraint import Constraint, summed
-from das.model.measured_spine import MeasuredSpine
-from das.model.spine import Spine
-from das.plugins import READERS
-from das.spec.notes import bounds_in_words, counts_in_words, states_structures
 
 #: The parts of a specification that say nothing of what is measured.
 AFTERWARDS = ("estimation", "rounding", "output")

@@ -64,6 +64,7 @@ from das.release.verify.measured import check_queries
 from das.report.facts import facts
 from das.report.template import PublicFrame, place_of, public_page
 from das.spec import Specification
+from das.spec.published import not_measured_by_us
 from das.stages import Stages
 from das.version import __version__
 
@@ -116,7 +117,7 @@ class PublicPublishedDhc(PublicHalf):
         self.outside = outside
 
     def resolved(self, spec: Specification) -> NoReturn:
-        raise _measured_elsewhere("a configuration")
+        raise not_measured_by_us("a configuration")
 
     def opened(self, release: Path) -> OpenedPublishedDhc:
         return open_published_dhc(release)
@@ -131,7 +132,7 @@ class PublicPublishedDhc(PublicHalf):
         return on_demand_rows.rows(*_asked(path, asked))
 
     def planned(self, release: Path) -> NoReturn:
-        raise _measured_elsewhere(release)
+        raise not_measured_by_us(release)
 
     def check_measured(self, release: Path, said: Any) -> Sequence[Line | ForeignLine]:
         """The answers that were looked at are of the queries, units and variances that are
@@ -157,13 +158,13 @@ class PublicPublishedDhc(PublicHalf):
         return lines
 
     def check_layout(self, release: Path) -> None:
-        raise _measured_elsewhere(release)
+        raise not_measured_by_us(release)
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
-        raise _measured_elsewhere(release)
+        raise not_measured_by_us(release)
 
     def check_published(self, release: Path, wording: Wording) -> None:
-        raise _measured_elsewhere(release)
+        raise not_measured_by_us(release)
 
     def again(self, rerun: Rerun) -> Recomputation:
         """Estimate from published files, or again from a release that was made of them."""
@@ -203,14 +204,6 @@ class PublicPublishedDhc(PublicHalf):
 
 def _nothing() -> None:
     """A release has its answers already."""
-
-
-def _measured_elsewhere(where: object) -> UserError:
-    return UserError(
-        "these measurements came from another publisher: their budget is not known",
-        where=where,
-        remedy="give a release that das run made",
-    )
 
 
 def _asked(path: Path, asked: RowOptions) -> tuple[OpenedPublishedDhc, RowOptions]:

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.files import atomic, csv_text, rows_csv
+from das.files import codes as texts
 from das.files.parquet import marked
 from das.model.names import Codes, text
 from das.model.not_private import CELL, COLUMN, Private
-from das.model.schema import Schema
 from das.publications.dhc.agreement.counted import HOME, type_fields
 from das.publications.dhc.model import quarters
 from das.publications.dhc.model.households import COUPLES, DHCH, TENVACGQ
@@ -130,13 +130,17 @@ def _tables(
         "household": _taken(names, household),
         "gq_id": _taken(gq, gq_of),
         "per_num": pa.array(number),
-        "block": _coded(np.concatenate([linked.people.block, facility[of_facility, 0]]), blocks),
-        **_attributes(DHCP, np.concatenate([linked.people.linked(linked.household).cells, away])),
+        "block": texts.coded(
+            np.concatenate([linked.people.block, facility[of_facility, 0]]), blocks
+        ),
+        **texts.attributes(
+            DHCP, np.concatenate([linked.people.linked(linked.household).cells, away])
+        ),
     }
     quarters_table = {
         "gq_id": pa.array(gq, pa.string()),
-        "block": _coded(facility[:, 0], blocks),
-        "type": _coded(facility[:, 1], quarters.LEVELS),
+        "block": texts.coded(facility[:, 0], blocks),
+        "type": texts.coded(facility[:, 1], quarters.LEVELS),
         "persons": pa.array(many),
     }
     return persons, _households(linked, names, blocks), quarters_table, _units(linked, blocks)
@@ -147,10 +151,10 @@ def _households(linked: LinkedPopulation, names: list[str], blocks: list[str]) -
     t = type_fields()
     return {
         "household": pa.array(names, pa.string()),
-        "block": _coded(linked.block, blocks),
+        "block": texts.coded(linked.block, blocks),
         "size": pa.array(linked.size),
-        **_attributes(DHCH, linked.cell),
-        "couple": _coded(t.couple[kind], list(COUPLES)),
+        **texts.attributes(DHCH, linked.cell),
+        "couple": texts.coded(t.couple[kind], list(COUPLES)),
         **{
             name: pa.array(getattr(t, name)[kind])
             for name in ("relatives", "own", "children", "minor", "multig")
@@ -166,7 +170,11 @@ def _units(linked: LinkedPopulation, blocks: list[str]) -> ArrowColumns:
         np.concatenate(both)
         for both in ((units.unit, empty), (units.cell, nothing), (units.count, nothing))
     )
-    return {"block": _coded(block, blocks), **_attributes(TENVACGQ, cell), "count": pa.array(count)}
+    return {
+        "block": texts.coded(block, blocks),
+        **texts.attributes(TENVACGQ, cell),
+        "count": pa.array(count),
+    }
 
 
 def _household_names(linked: LinkedPopulation, blocks: list[str]) -> list[str]:
@@ -199,20 +207,6 @@ def _facilities(linked: LinkedPopulation) -> tuple[Ints, Ints, Ints]:
     starts = np.searchsorted(key, key)
     nth = np.arange(len(key)) - starts
     return facility, first[unit, of] + nth % there[unit, of], cell
-
-
-def _attributes(schema: Schema, cells: Ints) -> dict[str, pa.Array]:
-    levels = np.unravel_index(cells, schema.shape)
-    return {
-        a.name: _coded(np.asarray(x), a.levels)
-        for a, x in zip(schema.attributes, levels, strict=True)
-    }
-
-
-def _coded(index: Ints, codes: list[str] | tuple[str, ...]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(
-        pa.array(index.astype(np.int32)), pa.array(codes, pa.string())
-    )
 
 
 def _taken(names: list[str], index: Ints) -> pa.Array:

@@ -28,14 +28,14 @@ from numpy.typing import ArrayLike
 from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
 from das.files import atomic
+from das.files import codes as texts
 from das.files.readers.formats import MOST_AT_HOME
 from das.files.run.run_directory import create_private
 from das.files.simulators.census_2010 import writing
-from das.files.simulators.people import Ints, generator
+from das.files.simulators.people import generator
 from das.model.histogram import Histogram
 from das.model.names import Codes, encoded, text
 from das.model.redistricting import H1, PL94
-from das.model.schema import Schema
 from das.model.universe import HOUSING
 from das.publications.dhc.model.households import DHCH, TENVACGQ
 from das.publications.dhc.model.persons import DHCP
@@ -143,14 +143,14 @@ def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list
 def _persons(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
     household = world.people.household
     number = pa.array(household, mask=household < 0)
-    return {"block": _coded(world.block, codes), "household": number} | _attributes(
+    return {"block": texts.coded(world.block, codes), "household": number} | texts.attributes(
         DHCP, world.people.cells
     )
 
 
 def _households(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
     number = pa.array(np.arange(len(world.cell)))
-    return {"household": number, "block": _coded(world.home_block, codes)} | _attributes(
+    return {"household": number, "block": texts.coded(world.home_block, codes)} | texts.attributes(
         DHCH, world.cell
     )
 
@@ -164,18 +164,7 @@ def _units(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
         for both in ((units.unit, empty), (units.cell, nothing), (units.count, nothing))
     )
     return (
-        {"block": _coded(block, codes)} | _attributes(TENVACGQ, cell) | {"count": pa.array(count)}
-    )
-
-
-def _attributes(schema: Schema, cells: Ints) -> dict[str, pa.Array]:
-    levels = np.unravel_index(cells, schema.shape)
-    return {
-        a.name: _coded(level, a.levels) for a, level in zip(schema.attributes, levels, strict=True)
-    }
-
-
-def _coded(index: Ints, codes: Sequence[str]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(
-        pa.array(index.astype(np.int32)), pa.array(codes, pa.string())
+        {"block": texts.coded(block, codes)}
+        | texts.attributes(TENVACGQ, cell)
+        | {"count": pa.array(count)}
     )
