@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from das.estimate.batch import LeastSquaresEstimator, Steps
 from das.estimate.family import Array, Estimator, Family, NoisyAnswers
 from das.estimate.information import Contrasts, Information, alike, given_total, posterior
-from das.estimate.least_squares import Asking, LeastSquares, Targets, sum_to
+from das.estimate.least_squares import Asking, LeastSquares, Targets
 from das.model.query import Query
 from das.model.solution import Certificate, Solution
 from das.rounding import Marginal
-from das.solve import ChildrenQP, Kinds
+from das.solve import ChildrenQP, Kinds, grouped
 
 # The marginals that a plan measures well, estimated before the cells and then held fixed.
 #
@@ -317,7 +317,7 @@ def _totals(problem: LeastSquares, contrasts: Contrasts, c: Array, mu: Array) ->
     x = yield from problem.one_pass(
         [NoisyAnswers(total, sums[:, None], _variance_of_total(contrasts, c))], []
     )
-    return [(total, sum_to(x, total.index[problem.cell], 1))]
+    return [(total, grouped(x, total.index[problem.cell], 1))]
 
 
 def _likely(family: Family, contrasts: Contrasts) -> Array:
@@ -358,7 +358,7 @@ def _marginals(
         problem.bounds.group[one_cell],
         problem.rows(one_cell, carried),
     )
-    answers = [(h, sum_to(y, h.query.index[one_cell], h.query.answers)) for h in held]
+    answers = [(h, grouped(y, h.query.index[one_cell], h.query.answers)) for h in held]
     return [(h.query, np.where(h.by[:, None], a, np.nan)) for h, a in answers]
 
 

@@ -13,7 +13,7 @@ from das.estimate.family import Family, NoisyAnswers
 from das.model.post_processing import MANY
 from das.model.query import Query
 from das.model.solution import Certificate, Solution
-from das.solve import FEASIBLE, ChildrenQP, Kinds, Partitions
+from das.solve import FEASIBLE, ChildrenQP, Kinds, Partitions, grouped
 
 Array = NDArray[np.float64]
 #: Of some queries, answers that a later pass holds on to, ``(children, answers)``: NaN where a
@@ -89,7 +89,7 @@ class LeastSquares:
             if last:
                 return x
             carried += [
-                (a.query, sum_to(x, a.query.index[self.cell], a.query.answers)) for a in answers
+                (a.query, grouped(x, a.query.index[self.cell], a.query.answers)) for a in answers
             ]
         raise ValueError("there is no pass")
 
@@ -221,7 +221,7 @@ class LeastSquares:
         the solver may."""
         if self.bounds.reach is None:
             return np.zeros(0, dtype=np.intp)
-        over = self.bounds.excess(sum_to(x, group, self.bounds.groups))
+        over = self.bounds.excess(grouped(x, group, self.bounds.groups))
         over[:, known] = -np.inf
         return np.unique(over.argmax(axis=1)[over.max(axis=1) > FEASIBLE])
 
@@ -265,9 +265,3 @@ def _kinds(weights: Array) -> tuple[Array, NDArray[np.intp]]:
         return weights[:, :1], np.zeros(weights.shape[1], dtype=np.intp)
     kinds, kind = np.unique(weights, axis=1, return_inverse=True)
     return kinds, kind.ravel()
-
-
-def sum_to(x: Array, index: NDArray[np.intp], answers: int) -> Array:
-    out = np.zeros((answers, len(x)))
-    np.add.at(out, index, x.T)
-    return out.T

@@ -25,6 +25,7 @@ from das.model.measurement import Measurement, MeasurementSource, of_values
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
+from das.solve import grouped
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +199,7 @@ def answers(contrasts: Contrasts, unbiased: Unbiased, query: Query) -> tuple[Arr
     """Value and standard error of a query's answers, ``(units, answers)`` both."""
     index = contrasts.answers(query)
     flat = unbiased.mean.reshape(len(unbiased.mean), -1)
-    value = np.zeros((query.answers, len(flat)))
-    np.add.at(value, index.ravel(), flat.T)
+    value = grouped(flat, index.ravel(), query.answers)
     factor = np.array(
         [
             [_factor(query, contrasts, i, contrast) for i, contrast in enumerate(kind)]
@@ -215,7 +215,7 @@ def answers(contrasts: Contrasts, unbiased: Unbiased, query: Query) -> tuple[Arr
     variance = np.einsum("gi,uij,gj->ug", member, inner, member)
     error = np.zeros((query.answers, len(flat)))
     error[index] = np.sqrt(np.maximum(variance, 0.0)).T[group][:, None, :]
-    return value.T, error.T
+    return value, error.T
 
 
 def _factor(query: Query, contrasts: Contrasts, axis: int, contrast: bool) -> float:

@@ -21,7 +21,7 @@ from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate, Solution, Status
 from das.model.spine import Spine
-from das.solve import least_moves, round_children
+from das.solve import grouped, least_moves, round_children
 from das.solve.network import Drains, Link
 
 # What lies below a unit and must be fillable from it: its descendants with known totals.
@@ -114,7 +114,7 @@ def priced(
     parts = [np.unique(m.query.index[cell], return_inverse=True)[1] for m in marginals]
     fraction = x - np.floor(x)
     loose = ((fraction > 1e-6) & (fraction < 1 - 1e-6)).astype(float)
-    turns = [np.maximum(0.5 * _sums(loose, p), 1.0) for p in parts]
+    turns = [np.maximum(0.5 * grouped(loose, p), 1.0) for p in parts]
     prices = [np.zeros_like(t) for t in turns]
     apart = _APART * (np.arange(x.size) * _GOLDEN % 1 - 0.5).reshape(x.shape)
     off, least = _off(np.asarray(best.x, dtype=float) - x, parts, marginals)
@@ -139,14 +139,8 @@ def _off(
     rest: Array, parts: Sequence[NDArray[np.intp]], marginals: Sequence[Marginal]
 ) -> tuple[list[Array], float]:
     """What a rounding leaves of each marginal's sums, and its squares in units of what is near."""
-    off = [_sums(rest, p) for p in parts]
+    off = [grouped(rest, p) for p in parts]
     return off, sum(float(np.sum((o / m.close) ** 2)) for o, m in zip(off, marginals, strict=True))
-
-
-def _sums(values: Array, part: NDArray[np.intp]) -> Array:
-    out = np.zeros((int(part.max(initial=0)) + 1, len(values)))
-    np.add.at(out, part, values.T)
-    return out.T
 
 
 _TOTAL_WEIGHT = 64.0  # the total comes first: it outweighs the chain below it

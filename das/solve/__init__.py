@@ -3,6 +3,7 @@ rounding."""
 
 from das.solve.children import children_qp, children_qps, least_moves
 from das.solve.dual_problem import FEASIBLE
+from das.solve.layout import grouped
 from das.solve.network import round_children
 from das.solve.partitions import Kinds, LayeredGram, Partitions
 from das.solve.problem import ChildrenQP
@@ -15,6 +16,7 @@ __all__ = [
     "Partitions",
     "children_qp",
     "children_qps",
+    "grouped",
     "least_moves",
     "round_children",
 ]

@@ -34,6 +34,15 @@ def added(place: Index, values: Array, places: int) -> Array:
     return np.bincount(place, values, places).astype(float)
 
 
+def grouped(values: NDArray[Any], group: Index, groups: int | None = None) -> Array:
+    """The sums of each line over the groups of its values, one after the other: ``(lines, n) ->
+    (lines, groups)``; without their number, of the groups that occur."""
+    groups = int(group.max(initial=0)) + 1 if groups is None else groups
+    place = group * len(values) + np.arange(len(values))[:, None]
+    sums = np.bincount(place.ravel(), values.ravel(), groups * len(values))
+    return sums.astype(float, copy=False).reshape(groups, len(values)).T
+
+
 @dataclass(frozen=True, eq=False)
 class Segments:
     """A flat vector in lines: ``width`` values in each, none empty, and the ``problem`` of

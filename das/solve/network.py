@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from das.errors import InfeasibleError, SolverError
 from das.model.solution import Solution, Status
+from das.solve.layout import grouped
 from das.solve.partitions import Parts
 
 # What constrains a rounding besides its parent: nested sums within each child, and what is below
@@ -54,9 +55,7 @@ class Link:
 
     def sums(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sums of ``values`` ``(children, cells)`` over the groups: ``(children, groups)``."""
-        out = np.zeros((self.groups, len(values)), dtype=values.dtype)
-        np.add.at(out, self.group, values.T)
-        return out.T
+        return grouped(values, self.group, self.groups).astype(values.dtype, copy=False)
 
     def home(self, coarse: Link) -> NDArray[np.intp]:
         """The group of ``coarse`` that contains each group."""
