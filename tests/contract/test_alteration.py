@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import cycle, product
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -128,7 +128,7 @@ def test_an_altered_specification_is_named(release: Path) -> None:
     """Everything is computed again from it, so what differs first is often in another file."""
     path = release / "spec.toml"
     whole = path.read_bytes()
-    for at in range(len(whole) // 8, len(whole), len(whole) // 4):
+    for at in (len(whole) // 8, 5 * len(whole) // 8):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         assert "spec.toml" in refused(release), whole[at - 20 : at + 20]
     path.unlink()
@@ -146,9 +146,9 @@ BESIDE: dict[str, Callable[[Path], object]] = {
 
 
 def test_what_lies_beside_them_is_refused(release: Path) -> None:
-    """In the release, and in folders of it that have files. Nobody waits for a pipe."""
-    folders = {path.parent for path in files(release)}
-    for folder, (says, add) in product(sorted(folders)[:3], BESIDE.items()):
+    """Each kind in the release, or in a folder of it that has files. Nobody waits for a pipe."""
+    folders = cycle(sorted({path.parent for path in files(release)})[:3])
+    for folder, (says, add) in zip(folders, BESIDE.items(), strict=False):
         add(folder / "more.txt")
         message = refused(release)
         assert names(message, folder / "more.txt", release)
@@ -161,7 +161,7 @@ def test_the_command_refuses_and_names_it(release: Path, commands: Commands) -> 
     code, out, err = verified("verify", release)
     assert (code, err) == (0, "")
     assert "the privacy statement is right" in out
-    for how in ALTERED:
+    for how in ("one bit is another", "it is gone"):
         with altered(release / "ledger.jsonl", how):
             code, out, err = verified("verify", release)
         assert (code, out) == (2, "")

@@ -75,9 +75,13 @@ def solved(p: Problem) -> float:
         out[free] += np.exp(x)
         return out
 
+    memory: dict[bytes, Array] = {}  # goal and limits are asked at the same places
+
     def logs(x: Array) -> Array:
-        f = p.variances(rho(x))
-        return np.log(np.where(f > 0, f, 1.0))
+        if (key := x.tobytes()) not in memory:
+            f = p.variances(rho(x))
+            memory[key] = np.log(np.where(f > 0, f, 1.0))
+        return memory[key]
 
     total = p.start.sum()
     limits = {"type": "ineq", "fun": lambda x: np.log(p.limit[limited]) - logs(x)[limited]}

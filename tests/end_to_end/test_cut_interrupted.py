@@ -193,31 +193,26 @@ def cost() -> Fraction:
     return sum((u.plan.cost for u in chosen().universes), Fraction(0))
 
 
-@pytest.mark.parametrize(
-    ("changes", "numbers"),
-    [((), (12, 1)), ((FORGETFUL,), (12, 1))],
-    ids=["key removed", "forgetful"],
-)
 def test_noise_that_cannot_be_drawn_again_is_refused_and_counted(
-    worlds: Worlds, tmp_path: Path, changes: tuple[str, ...], numbers: tuple[int, int]
+    worlds: Worlds, tmp_path: Path
 ) -> None:
     """A stage with a missing part is drawn again as a whole: all stages, while subtrees are
-    measured. In the resumed run, it is the stage of the upper tree that was being drawn."""
+    measured. In the resumed run, it is the stage of the upper tree that was being drawn. (A run
+    whose key is gone: tests/contract/test_interruption.py.)"""
     out, how, lost = tmp_path / "run", dict[str, Any](), list[tuple[tuple[str, str], Fraction]]()
-    for calls, number in zip((6, 14), numbers, strict=True):
-        stopped(worlds, out, *changes, at=Step(truth_by_subtree, "measure_part", calls), **how)
-        (out / "confidential" / "noise.key").unlink(missing_ok=True)
+    for calls, number in ((6, 12), (14, 1)):
+        stopped(worlds, out, FORGETFUL, at=Step(truth_by_subtree, "measure_part", calls), **how)
         before, entries = results(out), LedgerFile(out / "release" / "ledger.jsonl").entries
         gone = {stage: last for stage, last in entries.last().items() if not entries.whole(stage)}
         assert len(gone) == number
         with pytest.raises(UserError, match=r"(?s)cannot be drawn again.*--accept-spent"):
-            go(worlds, out, *changes, resume=True)
+            go(worlds, out, FORGETFUL, resume=True)
         assert results(out) == before
         lost += [
             (stage, sum((e.cost for e in last.events), Fraction(0))) for stage, last in gone.items()
         ]
         how = {"resume": True, "accept_spent": True}
-    go(worlds, out, *changes, **how)
+    go(worlds, out, FORGETFUL, **how)
     said = verify.statement(out / "release")
     assert {(x.universe, x.level) for x in said.lost} == {stage for stage, _ in lost}
     assert sum(cost for _, cost in lost[:12]) == cost()

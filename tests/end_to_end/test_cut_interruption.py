@@ -5,7 +5,6 @@ acknowledged: what going on costs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from das import spec
 from das.errors import UserError
 from das.files.run.ledger import LedgerFile, measured_files
 from das.files.run.run_directory import RunDirectory
-from das.files.run.task_store import TaskStore
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.release import verify
@@ -56,24 +54,6 @@ def stopped(chosen: spec.RunSpec, worlds: Worlds, tmp_path: Path) -> Iterator[Ru
 
 def files(run: RunDirectory) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in measured_files(run.release).items()}
-
-
-def test_it_goes_on_with_the_same_noise_for_nothing(
-    chosen: spec.RunSpec, stopped: RunDirectory
-) -> None:
-    before = files(stopped)
-    path = next(p for name, p in measured_files(stopped.release).items() if "Block" in name)
-    path.unlink()  # of a worker that was lost with its disk
-    TaskStore(stopped.root).remove()
-    pipeline.run(chosen, stopped.root, resume=True)
-    said = verify.statement(stopped.release)
-    assert (said.lost, said.total) == (
-        (),
-        sum((u.plan.cost for u in chosen.universes), Fraction(0)),
-    )
-    assert before.items() <= files(stopped).items()
-    assert not stopped.noise_key.exists()
-    assert not list(stopped.root.rglob(".*.tmp"))
 
 
 def test_another_truth_in_a_subtree_is_refused_or_all_of_it_is_measured_anew(
