@@ -37,9 +37,9 @@ housing, a and b, is estimated (below).
 
 *The limit.* Housing moves a total by at most D = 3/4 of its standard deviation (the limited
 translation of Efron and Morris, JASA 1971). The move falls as u grows, so it is not positively
-correlated with the noise of u. So whatever the truth is, the mean squared error of t is at most
-:math:`(1 + D^2) s^2`: its root is at most 1.25 times that of u. Without the limit no bound holds
-where a unit is unlike its housing.
+correlated with the noise of u. So whatever the truth is, the mean squared error of t before the
+sums is at most :math:`(1 + D^2) s^2`: its root is at most 1.25 times that of u. Without the limit no
+bound holds where a unit is unlike its housing.
 
 Last, with
 :math:`\tau = x - \beta(t)` and the family's normal matrix J, the counts minimize
