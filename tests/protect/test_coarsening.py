@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from das.model.confidential import Confidential
 from das.model.names import encoded
 from das.model.tabulation import Tabulation
 from das.tables import table
+from das.tools.protection.attack import reconstruct
 from das.tools.protection.least import files
 from das.tools.protection.least.files import LeastRelease
 from das.tools.protection.published import UNBOUNDED, TableSet
 from das.tools.protection.truth.method import exact_lines
 from das.tools.protection.truth.methods.coarsening import Coarsening, LeastCoarsening, coarsened
+from das.tools.protection.truth.results import part, part_of
 from das.tools.protection.truth.study_input import CountedPlaces
 from tests.protect.people import SCHEMA, records, tables
 
@@ -221,3 +224,27 @@ def test_the_command_writes_and_verifies(shared_data: Path, tmp_path: Path) -> N
     assert "is no redistricting file" in CliRunner().invoke(main, elsewhere).output
     wrong = ["frontier", "protect", "none", "--data", "x", "--out", "y", "--districts", "SLDL"]
     assert "belongs to coarsen-least" in CliRunner().invoke(main, wrong).output
+
+
+def test_an_attack_has_the_tables_of_atoms() -> None:
+    """What they make it expect adds up to each atom's table, survives the way to a task, and gives
+    a better guess than the bounds of the places alone."""
+    people = records()
+    method = least(order="best")
+    shown = method.published(people, tables(), b"")
+    assert shown.expected is not None
+    assert shown.expected.count.sum() == pytest.approx(len(people))
+    every = np.arange(people.spine.units("Tract"))
+    arrays = part(shown, "Tract", every)
+    again = part_of(arrays, people.spine, "Tract", every, tables())
+    assert again.expected is not None
+    assert (again.expected.count == shown.expected.count).all()
+    assert (again.expected.share(5, np.full(SCHEMA.cells, 1 / SCHEMA.cells)) > 0).all()
+    truth, right = people.histogram().dense()[:9], []
+    for published in (shown, replace(shown, expected=None)):
+        guess = reconstruct(published, units=np.arange(9)).histogram.dense()[:9]
+        race = np.stack([SCHEMA.level_of("race"), SCHEMA.level_of("hispanic")])
+        group = race[0] * 2 + race[1]
+        both = (np.stack([h[:, group == g].sum(axis=1) for g in range(6)]) for h in (guess, truth))
+        right.append(int(np.minimum(*both).sum()))
+    assert right[0] > right[1]

@@ -159,15 +159,37 @@ class LevelLines(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
+class ExpectedGroups(Frozen):
+    """What tables of other areas than units tell of each lowest unit: how many records of each
+    group of cells one expects there. ``group`` of each cell, ``(cells,)``; ``count``, ``(units,
+    groups)``."""
+
+    group: NDArray[np.int64]
+    count: NDArray[np.float64]
+
+    def share(self, unit: int, share: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The shares of cells in a unit: of groups as expected, and within a group as ``share``,
+        ``(cells,)``, has them around it."""
+        whole = np.bincount(self.group, share, minlength=self.count.shape[1])
+        wanted = self.count[unit] + _LEAST * max(float(self.count[unit].sum()), 1.0) * whole
+        return np.asarray(share * (wanted / np.maximum(whole, 1e-300))[self.group] / wanted.sum())
+
+
+#: The part of a unit's records that may be in groups where none are expected.
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
 class ProtectedTables(Frozen):
     """What a method publishes about the units of a tree. ``levels``: the lines of each level that
     has tables; ``records``: for a method that makes records, their histogram of the lowest level,
-    whose tables these are."""
+    whose tables these are; ``expected``: for one that publishes tables of other areas, too."""
 
     spine: Spine
     tables: TableSet
     levels: Mapping[str, LevelLines]
     records: Histogram | None = None
+    expected: ExpectedGroups | None = None
 
     def __post_init__(self) -> None:
         for level, lines in self.levels.items():

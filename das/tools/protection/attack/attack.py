@@ -58,7 +58,8 @@ def attack_area(
         if a.lowest not in a.lines or only_total(a.lines[a.lowest], a.lines_of(a.lowest, unit)):
             others.append(unit)
         else:
-            out[unit] = guess_unit(a.lines[a.lowest], a.lines_of(a.lowest, unit), share, options)
+            own = a.share_of(unit, share)
+            out[unit] = guess_unit(a.lines[a.lowest], a.lines_of(a.lowest, unit), own, options)
     if others:
         out |= _dealt_out(a, area, np.array(others), np.array(list(out), dtype=int), share, options)
     return out | joined(a, area, out, share, options)
@@ -344,18 +345,18 @@ def _as_one(
     program = _joint(open_, rest)
     if program.classes > _MOST_CLASSES or not (known := propagated(program)).feasible:
         return {}
-    cost = np.concatenate([costs(a.lines[a.lowest], o.program, share) for o in open_])
+    each = [(o, a.share_of(o.unit, share)) for o in open_]
+    cost = np.concatenate([costs(a.lines[a.lowest], o.program, s) for o, s in each])
     answer = solved(program, known, cost, (), options.joint_seconds, options.gap)
     if answer.x is None:
         return {}
     ends = np.cumsum([0, *(o.program.classes for o in open_)])
     counts = [
-        dealt(answer.x[start:stop], o.program.of_class, share[o.program.cells])
-        for o, start, stop in zip(open_, ends[:-1], ends[1:], strict=True)
+        dealt(answer.x[start:stop], o.program.of_class, s[o.program.cells])
+        for (o, s), start, stop in zip(each, ends[:-1], ends[1:], strict=True)
     ]
-    unique: set[int] = set()
-    if options.variability:
-        unique = set(_unique(program, known, open_, counts, ends, options))
+    proved = _unique(program, known, open_, counts, ends, options)
+    unique = set(proved if options.variability else ())
     out = {}
     for i, (o, count) in enumerate(zip(open_, counts, strict=True)):
         guess = replace(

@@ -190,6 +190,11 @@ class AttackedTables:
             return np.asarray(possible / possible.sum())
         return shares(list(sources.values()))
 
+    def share_of(self, unit: int, share: Floats) -> Floats:
+        """The shares of cells in a unit, by those of its area and what is expected there."""
+        known = self.published.expected
+        return share if known is None else known.share(unit, share)
+
 
 # The integer program of a unit, solved by HiGHS through SciPy.
 #

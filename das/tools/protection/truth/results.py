@@ -22,7 +22,7 @@ from das.model.histogram import Histogram
 from das.model.spine import Spine
 from das.tools.protection.attack import AttackStatus, Reconstruction, reconstruct
 from das.tools.protection.attack.reidentification import ReidentificationScore, reidentify
-from das.tools.protection.published import LevelLines, ProtectedTables, TableSet
+from das.tools.protection.published import ExpectedGroups, LevelLines, ProtectedTables, TableSet
 from das.tools.protection.study.page import PUBLISHED, WITH_ALSO, FrontierMean, FrontierRow
 from das.tools.protection.truth.study import FrontierPoint, IntruderOptions
 from das.tools.protection.uses import (
@@ -84,9 +84,13 @@ def part(published: ProtectedTables, level: str, units: Ints) -> dict[str, NDArr
         arrays = {"lower": some.lower, "upper": some.upper, "value": some.value}
         out |= messages.named(name, {k: v.astype(np.int32) for k, v in arrays.items()})
         out[f"{name}:price"] = np.array(lines.price)
+    lowest = kept[spine.levels[-1]]
     if published.records is not None:
-        mine = published.records.some(kept[spine.levels[-1]])
+        mine = published.records.some(lowest)
         out |= messages.named("records", mine.to_arrays())
+    if (known := published.expected) is not None:
+        expected = {"group": known.group, "count": known.count[lowest]}
+        out |= messages.named("expected", expected)
     return out
 
 
@@ -101,11 +105,13 @@ def part_of(
             lower, upper, value = (of[k].astype(np.int64) for k in ("lower", "upper", "value"))
             levels[name] = LevelLines(lower, upper, value, tuple(of["price"].tolist()))
     records = messages.parted(arrays, "records")
+    expected = messages.parted(arrays, "expected")
     return ProtectedTables(
         spine.restricted(level, units),
         tables,
         levels,
         Histogram.of_arrays(records) if records else None,
+        ExpectedGroups(**expected) if expected else None,
     )
 
 

@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 _TABLE = np.arange(1 << 16, dtype=np.float64)
 _TABLE[1:] *= np.log2(_TABLE[1:])
 #: Candidate atoms at a time.
-_ROWS = 1 << 17
+_ROWS = 1 << 15
 
 
 def zlog(z: Ints) -> Floats:
@@ -54,8 +54,11 @@ def zlog(z: Ints) -> Floats:
 
 def all_losses(counts: tuple[Ints, ...]) -> Floats:
     """The losses of units, ``(units, grains - 1)``, from their counts at each grain."""
-    each = np.stack([zlog(c).sum(axis=-1) for c in counts], axis=-1)
-    return np.asarray(each[..., :-1] - each[..., 1:])
+    out = np.zeros((*counts[0].shape[:-1], len(counts)))
+    for h, count in enumerate(counts):
+        for at in range(0, len(count), _ROWS):
+            out[at : at + _ROWS, ..., h] = zlog(count[at : at + _ROWS]).sum(axis=-1)
+    return np.asarray(out[..., :-1] - out[..., 1:])
 
 
 def passing_losses(

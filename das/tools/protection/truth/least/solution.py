@@ -53,15 +53,9 @@ class CountTree:
         """From the lowest units' counts at the finest grain, ``(units, groups)``, each with a
         person. The tree's chain ends with the finest grain that the root passes. Raises
         :class:`InputError` where it passes none."""
-        shown = int(_passes(chain, rules, _by_grain(chain, finest.sum(axis=0)[None])).sum())
-        if not shown:
-            raise InputError(
-                f"not even the whole passes at {chain.grains[1].name!r}",
-                where="least coarsening",
-                remedy="lower k or m, or begin the chain with a coarser grain",
-            )
-        counts = chain.coarser(finest, len(chain) - 1, shown)
-        return _built(chain.truncated(shown), rules, tuple(parent), counts, tuple(users))
+        shown = shown_chain(chain, rules, finest.sum(axis=0))
+        counts = chain.coarser(finest, len(chain) - 1, len(shown) - 1)
+        return _built(shown, rules, tuple(parent), counts, tuple(users))
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -87,6 +81,19 @@ class CountTree:
         if len(out) == len(self):
             return self
         return _built(self.chain, self.rules, tuple(out), self.counts[-1][-1], tuple(users))
+
+
+def shown_chain(chain: Chain, rules: Rules, whole: Ints) -> Chain:
+    """The grains at which the whole passes, by its counts at the finest, ``(groups,)``. Raises
+    :class:`InputError` where it passes none."""
+    shown = int(_passes(chain, rules, _by_grain(chain, whole[None])).sum())
+    if not shown:
+        raise InputError(
+            f"not even the whole passes at {chain.grains[1].name!r}",
+            where="least coarsening",
+            remedy="lower k or m, or begin the chain with a coarser grain",
+        )
+    return chain.truncated(shown)
 
 
 def _built(

@@ -35,6 +35,7 @@ from das.tools.protection.least.files import LeastRelease, ShownAreas, described
 from das.tools.protection.least.staircase import Staircase, summed_by
 from das.tools.protection.published import (
     WITHHELD,
+    ExpectedGroups,
     LevelLines,
     LineMatrix,
     ProtectedTables,
@@ -48,6 +49,7 @@ from das.tools.protection.truth.least.solution import (
     Effort,
     LeastAtoms,
     lower_bound,
+    shown_chain,
     solved,
 )
 from das.tools.protection.truth.method import ProtectionMethod, StudyRecords, exact_lines
@@ -211,6 +213,10 @@ class LeastCoarsening(ProtectionMethod):
                 remedy=f"the levels are {', '.join(spine.levels)}",
             )
         chain = Chain.spelled(self.chain, schema)
+        whole = np.bincount(
+            chain.grains[-1].index[counts.cell], counts.count, len(chain.grains[-1])
+        )
+        chain = shown_chain(chain, self.rules, whole.astype(np.int64))
         finest = chain.grains[-1]
         some = counts.some(lived)
         each = Histogram.from_triplets(
@@ -225,7 +231,8 @@ class LeastCoarsening(ProtectionMethod):
         return solved(tree, Effort(self.order, self.rounds, np.inf, self.seed))
 
     def published(self, records: StudyRecords, tables: TableSet, key: bytes) -> ProtectedTables:
-        """What is known exactly is shown; of other lines the bounds that follow."""
+        """What is known exactly is shown; of other lines the bounds that follow. An attack also has
+        what the tables of atoms make it expect."""
         spine = records.spine
         lived, tree = self.tree(records.schema, spine, records.histogram())
         atom, _ = without_small(tree, self.solved(tree))
@@ -238,7 +245,10 @@ class LeastCoarsening(ProtectionMethod):
             upper = np.zeros_like(lower)
             lower[names], upper[names] = low, high
             levels[level] = LevelLines(lower, upper, np.where(lower == upper, lower, WITHHELD))
-        return ProtectedTables(spine, tables, levels)
+        finest = tree.chain.grains[-1]
+        count = np.zeros((spine.units(spine.levels[-1]), len(finest)))
+        count[lived] = whole.estimates(len(tree.chain) - 1, np.arange(len(lived)))
+        return ProtectedTables(spine, tables, levels, expected=ExpectedGroups(finest.index, count))
 
 
 #: What the rules do not protect, in a certificate and on its page.
