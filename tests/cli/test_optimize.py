@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from das.accounting import guarantee
 from das.runs import pipeline
 from das.spec import parse
 from das.tools.planning import optimizing
 from tests.commands import Commands, Das
+from tests.contract.test_interruption import not_searched
 from tests.worlds import Worlds
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "pl94-2010.toml"
@@ -155,8 +157,10 @@ def test_a_price_without_an_improvement_is_explained(das: Das, tmp_path: Path) -
 
 
 def test_tables_put_into_a_configuration_are_the_plan(
-    das: Das, commands: Commands, targets: Path, tmp_path: Path
+    das: Das, commands: Commands, targets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By its exact costs: no epsilon is searched for."""
+    monkeypatch.setattr(guarantee, "worst_epsilon", not_searched)
     for options in (("--spare",), ("--rho", "22/7")):
         said = json.loads(das("pl94-2010", "--optimize", targets, *UNITS, *options, "--json")[1])
         code, tables, err = das("pl94-2010", "--optimize", targets, *UNITS, *options, "--toml")
