@@ -69,6 +69,7 @@ LEFT_OUT = {
     "towns.toml": "needs that table; tests/cli/test_cli_frontier.py has one",
     "das frontier STUDY.toml": "is the study of docs/explanation/frontier.md, which make accept makes",
     "coarsen-least": "takes a minute on a state; tests/protect/test_coarsening.py has a county",
+    "risk combine": "needs that folder and a run; tests/protect/test_combining.py has both",
     "frontier verify": "needs that folder; tests/protect/test_coarsening.py has one",
     "das frontier protect METHOD": "is cell-key of docs/explanation/frontier.md, which make accept makes",
     "das link RELEASE": "is the link of docs/how-to/linked.md, which make accept makes",

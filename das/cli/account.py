@@ -309,6 +309,13 @@ def show(
     person and for one household. A source is a release, a run, a privacy.json, a configuration, or
     a JSON list of what other programs state. `das account census-2020` reads the list of the seven
     publications of the 2020 Census."""
+    for source in sources:
+        if (source / "atoms.csv").is_file():
+            raise UserError(
+                "has exact tables: they have no epsilon, and belong in no account",
+                where=source,
+                remedy="das risk combine NOISY COARSE says what is left of a noisy release's guarantee",
+            )
     kept_epsilons.use()
     at = None if delta is None else exact_delta(delta)
     if len(sources) > 1 or is_list(sources[0]):

@@ -33,7 +33,7 @@ from das.model.spelling import product
 from das.release.opened import open_release
 from das.risk.hierarchy import METHODS
 from das.tools.link.risk_command import link
-from das.tools.protection.attack.command import reconstruct
+from das.tools.protection.attack.command import combine, reconstruct
 from das.tools.risk.truth import exposure
 from das.tools.risk.truth.exposure import (
     ExposureRow,
@@ -130,6 +130,7 @@ def risk() -> None:
 
 
 risk.add_command(reconstruct)
+risk.add_command(combine)
 risk.add_command(link)
 
 

@@ -1,4 +1,4 @@
-"""Everybody's record from a folder of published tables."""
+"""Attacks: everybody's record from published tables, and counts from two releases of one census."""
 
 from __future__ import annotations
 
@@ -7,23 +7,44 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
-from das.cli.kit.console import CommandAnswer, answering, console, records_table
-from das.cli.kit.options import OUT, PATH, quiet_option, warn
+from das.cli.kit.console import (
+    CONFIDENTIAL,
+    CommandAnswer,
+    answering,
+    console,
+    records_table,
+    say_kept,
+    shows_errors,
+)
+from das.cli.kit.options import OUT, PATH, quiet_option, show_errors_option, warn
 from das.engine.choice import cores
 from das.engine.display import Live
 from das.errors import UserError
+from das.files import rows_csv
 from das.files.messages import privacy_of
-from das.files.run.run_directory import refuse_inside_release
+from das.files.run.run_directory import create_private, refuse_inside_release, release_of
 from das.model.not_private import Private, marked
+from das.release.opened import open_release
 from das.tools.protection.attack import AttackOptions
 from das.tools.protection.attack.reidentification import ReidentificationScores
+from das.tools.protection.least import files as least
+from das.tools.protection.least.combining import (
+    COLUMNS,
+    CombinedCounts,
+    RemainingBound,
+    combined,
+    remaining,
+)
 from das.tools.protection.truth.reconstructing import (
     AttackSource,
     attack_folder,
     is_release,
     score_rows,
     scored_release,
+    true_groups,
 )
 
 
@@ -84,9 +105,95 @@ def reconstruct(
     return CommandAnswer(data, lambda: _print(summary, result.scores, out))
 
 
+@click.command()
+@click.argument("noisy", type=PATH)
+@click.argument("coarse", type=PATH)
+@click.option(
+    "--out", type=OUT, required=True, help="A folder for the counts; only you can read it."
+)
+@click.option("--grain", help="The grain of the counts. Default: the finest of at most 16 groups.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(4),
+    default=200,
+    show_default=True,
+    help="How often units are paired anew: more are more exact.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--truth", is_flag=True, help="NOISY is a run: compare with its true counts.")
+@show_errors_option
+@quiet_option
+@answering
+def combine(
+    noisy: Path, coarse: Path, out: Path, truth: bool, show_errors: bool, quiet: bool, **given: Any
+) -> CommandAnswer:
+    """Read two releases of the same census together: NOISY, a run or release of counts, and COARSE,
+    exact tables of `das frontier protect coarsen-least`. The posterior of every count is written, and
+    printed is what is left of the guarantee of NOISY."""
+    refuse_inside_release(out)
+    release, tables = open_release(release_of(noisy)), least.read(coarse)
+    with Live(quiet) as progress:
+        both = combined(release, tables, progress=progress, **given)
+    true = true_groups(noisy, both.units, both.grain) if truth else None
+    create_private(out)
+    private = privacy_of(noisy)
+    written = rows_csv.write(out / "counts.csv", COLUMNS, both.rows(), private=private)
+    told, left = _combined(both, remaining(release))
+    data = marked({"grain": both.grain.name, "summary": told, "left": left}, private)
+    if show_errors and true is not None:
+        data |= {"errors": both.errors(true), "small counts": both.small_counts(true)}
+
+    def for_a_reader() -> None:
+        warn(private)
+        _table(f"Counts from both releases, by {both.grain.name}", told)
+        click.echo(LEFT)
+        console().print(records_table("What is left of the guarantee", left))
+        if true is not None:
+            _compared(both, true, show_errors)
+        click.echo(f"written: {written}")
+
+    return CommandAnswer(data, for_a_reader)
+
+
+#: What a reader must know of the two together.
+LEFT = (
+    "Exact tables have no epsilon: differences that change one have no bound. Between data with the"
+    " same exact tables, NOISY keeps its guarantee. Two people who exchange places, within an area"
+    " in which the tables allow it, cost at most:"
+)
+
+
+def _combined(
+    both: CombinedCounts, bounds: Sequence[RemainingBound]
+) -> tuple[dict[str, Any], list[dict[str, object]]]:
+    """What both tell, and what is left."""
+    told = {
+        "counts": int((both.coarse > 0).sum()),
+        "of 1 or 2, told with more than 90 %": len(both.sure),
+        "chains are apart by": both.both.apart,
+    }
+    return told, [
+        {"exchange within one": r.area, "rho": f"{float(r.rho):.4g}", "epsilon": f"{r.epsilon:.2f}"}
+        for r in bounds
+    ]
+
+
+def _compared(both: CombinedCounts, true: NDArray[np.int64], show_errors: bool) -> None:
+    if not shows_errors(show_errors):
+        say_kept()
+        return
+    console().print(CONFIDENTIAL, style="bold", highlight=False)
+    console().print(records_table("Compared with the truth", both.errors(true)))
+    _table("What both tell of small counts", both.small_counts(true))
+
+
+def _table(title: str, told: Mapping[str, Any]) -> None:
+    rows = [{"what": name, "value": _shown(value)} for name, value in told.items()]
+    console().print(records_table(title, rows))
+
+
 def _print(summary: Mapping[str, Any], scores: ReidentificationScores | None, out: Path) -> None:
-    rows = [{"what": name, "value": _shown(value)} for name, value in summary.items()]
-    console().print(records_table("Records reconstructed from the published tables", rows))
+    _table("Records reconstructed from the published tables", summary)
     if scores is not None:
         _scored(scores).show()
     click.echo(f"written: {out / 'units.csv'}, {out / 'records.csv'}")

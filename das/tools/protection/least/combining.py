@@ -4,14 +4,14 @@ guarantee.
 *What is left.* Exact tables have no epsilon. Between two data sets with the same exact tables, the
 noisy release still has its guarantee. The least such difference is an exchange: two persons of one
 atom, in two lowest units, have each other's places. Each query at the levels below the area
-that holds both then changes at four answers by 1, not at two as for one person who moves within it.
-So its squared L2 distance is at most twice that of the move, and its cost at most twice the move's
+that holds both then changes by 1 at four answers. One person who moves within it changes two. So
+the squared L2 distance is at most twice that of the move, and so is the cost
 (:mod:`das.accounting.changes`). Above that area nothing changes. A difference that alters an exact
 table has no bound at all. The noise that was drawn for a sum becomes public with the sum."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,20 +19,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting import zcdp
-from das.errors import UserError
+from das.engine.tasks import SILENT, Progress
+from das.errors import SpecError, UserError
 from das.files.release.statement import read_ours
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
-from das.model.names import Codes, level_inside
+from das.model.names import Codes, encoded, level_inside, text
+from das.model.spine import places
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease
-from das.tools.protection.least.chain import Grain
-from das.tools.protection.least.posterior import NoisyCounts, Posterior, posterior
+from das.tools.protection.least.chain import Chain, Grain
+from das.tools.protection.least.files import LeastRelease
+from das.tools.protection.least.posterior import SMALL, NoisyCounts, Posterior, posterior
 from das.tools.protection.least.staircase import Staircase
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+#: What a line of :meth:`CombinedCounts.rows` has: the estimates from exact tables and from both, the
+#: published count, and the probabilities of 0, 1 and 2.
+COLUMNS = ("code", "group", "from_tables", "published", "from_both", "is_0", "is_1", "is_2")
+#: Groups of the finest grain that is read without being named.
+GROUPS = 16
 #: A count that is told more surely than this is listed.
 SURE = 0.9
 
@@ -51,13 +59,42 @@ class RemainingBound:
 @dataclass(frozen=True, eq=False)
 class CombinedCounts(Frozen):
     """Counts of the lowest units in the groups of a grain, ``(units, groups)``: ``coarse``, from
-    the exact tables alone; ``published`` by the noisy release; and from ``both``."""
+    the exact tables alone; ``published`` by the noisy release; and from ``both``. ``units``: their
+    numbers in the noisy release."""
 
     codes: Codes
+    units: Ints
     grain: Grain
     coarse: Floats
     published: Ints
     both: Posterior
+
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        """A line for each count that can be more than 0, in the order of :data:`COLUMNS`."""
+        unit, group = np.nonzero(self.coarse)
+        codes, labels = text(self.codes)[unit].tolist(), np.array(self.grain.labels)[group].tolist()
+        numbers = (self.coarse, self.published, self.both.mean, *self.both.small)
+        columns = (np.round(n[unit, group], 3).tolist() for n in numbers)
+        return zip(codes, labels, *columns, strict=True)
+
+    def errors(self, true: Ints) -> list[dict[str, object]]:
+        """Mean absolute errors of the three against true counts, ``(units, groups)``."""
+        found = ("exact tables", self.coarse), ("noisy release", self.published)
+        return [
+            {"from": name, "mean absolute error": float(np.abs(values - true).mean())}
+            for name, values in (*found, ("both", self.both.mean))
+        ]
+
+    def small_counts(self, true: Ints) -> dict[str, float]:
+        """Of true counts of 1 and 2: the mean probability of the truth, and how many are told more
+        surely than :data:`SURE`."""
+        small = (true > 0) & (true < SMALL)
+        told = np.take_along_axis(self.both.small, np.where(small, true, 0)[None], axis=0)[0][small]
+        return {
+            "counts of 1 and 2": int(small.sum()),
+            "mean probability of the truth": float(told.sum() / max(len(told), 1)),
+            f"told with more than {100 * SURE:g} %": int((told > SURE).sum()),
+        }
 
     @property
     def sure(self) -> Ints:
@@ -69,13 +106,23 @@ class CombinedCounts(Frozen):
 
 
 def combined(
-    release: OpenedRelease, codes: Codes, tables: Staircase, *, seed: int, rounds: int
+    release: OpenedRelease,
+    coarse: LeastRelease,
+    grain: str | None,
+    *,
+    seed: int,
+    rounds: int,
+    progress: Progress = SILENT,
 ) -> CombinedCounts:
-    """Both, for the lowest units of these ``codes``, whose ``tables`` are exact at the grains of
-    their chain. Raises :class:`UserError` where the release is of other units."""
+    """Both, at a ``grain`` of the chain; without one, at the finest of at most :data:`GROUPS`
+    groups. Raises :class:`UserError` where they are not of the same places and cells."""
     universe = release.after.universes[0]
+    tables = _tables(coarse, universe, release, grain)
+    codes = encoded(coarse.areas[coarse.lowest].codes)
     lowest = release.spine.levels[-1]
-    units = release.spine.find(lowest, codes)
+    geoids = release.spine.geoids(lowest)
+    known = geoids if (geoids != b"").all() else release.spine.codes[-1]
+    units = places(known, codes)
     if (units < 0).any():
         code = str(codes[int((units < 0).argmax())], "utf-8")
         raise UserError(
@@ -83,15 +130,46 @@ def combined(
             where=release.folder,
             remedy="give two releases of the same census over the same places",
         )
-    grain = tables.chain.grains[-1]
-    noisy = _noisy(release, universe, units, grain.index)
+    finest = tables.chain.grains[-1]
+    progress.stage("read measurements", None)
+    noisy = _noisy(release, universe, units, finest.index)
+    progress.stage("sample counts that agree with both", None)
     return CombinedCounts(
         codes,
-        grain,
+        units,
+        finest,
         tables.estimates(len(tables.chain) - 1, np.arange(len(units))),
-        grouped(release.published(universe).some(units), grain),
+        grouped(release.published(universe).some(units), finest),
         posterior(tables, noisy, seed, rounds),
     )
+
+
+def _tables(
+    coarse: LeastRelease, universe: Universe, release: OpenedRelease, grain: str | None
+) -> Staircase:
+    """The tables down to a grain, with the groups of each cell of the noisy release."""
+    said = coarse.tables.chain.grains
+    names = [g.name for g in said]
+    if grain is not None and grain not in names[1:]:
+        raise UserError(
+            f"the coarse tables have no grain {grain!r}",
+            where="--grain",
+            remedy=f"name one of {', '.join(names[1:])}",
+        )
+    last = (
+        names.index(grain)
+        if grain is not None
+        else max(1, *(h for h, g in enumerate(said) if len(g) <= GROUPS))
+    )
+    try:
+        chain = Chain.spelled(names[: last + 1], universe.schema)
+    except SpecError as error:
+        raise UserError(
+            f"the coarse tables are of other cells ({error})", where=release.folder
+        ) from None
+    if [g.labels for g in chain.grains] != [g.labels for g in said[: last + 1]]:
+        raise UserError("the coarse tables are of other cells", where=release.folder)
+    return Staircase(chain, coarse.tables.atom[: last + 1], coarse.tables.count[: last + 1])
 
 
 def grouped(h: Histogram, grain: Grain) -> Ints:

@@ -31,6 +31,7 @@ from das.tools.protection.least.chain import Chain, Grain, Rules
 from das.tools.protection.least.staircase import Staircase
 
 Ints = NDArray[np.int64]
+CERTIFICATE = "certificate.json"
 #: Lowest units whose bounds are made at a time.
 _UNITS = 1 << 13
 
@@ -80,7 +81,7 @@ def write(folder: Path, release: LeastRelease) -> list[Path]:
     atomic.write_text(
         page, render("least.html", private=True, facts=words, said=release.certificate)
     )
-    certificate = folder / "certificate.json"
+    certificate = folder / CERTIFICATE
     atomic.write_json(certificate, release.certificate)
     return [
         page,
@@ -226,7 +227,7 @@ def _check_bounds(path: Path, release: LeastRelease) -> None:
 def read(folder: Path) -> LeastRelease:
     """A publication from its files. Raises :class:`InputError` where these are damaged, or tables
     do not nest and add up."""
-    said = read_json(folder / "certificate.json")
+    said = read_json(folder / CERTIFICATE)
     try:
         chain = _chain(said["chain"])
         names, lowest = [*said["levels"], *said["districts"]], said["levels"][-1]

@@ -16,12 +16,12 @@ variance :math:`n p_c (1 - p_c)(1 + (n - 1) \rho)`, :math:`\rho = 1/(A + 1)`. So
 x_{h-1}! / \prod x_h!`, and the product of these telescopes. The mean of :math:`x_h` is linear in
 :math:`x_{h-1}`, so the mean of all is the estimate of greatest entropy (:meth:`Staircase.estimates`).
 
-*The chain.* Two units u and v give each other k people of a group c for k of a group d, where c
-and d are in one group of the grain before the first at which u and v share an atom. Such exchanges
-keep T, and connect all tables with these sums (Dobra 2003). A step chooses u, v, c, d and a window
-of some k that holds 0, by chance that does not look at x (the window holds 0 wherever in it x
-is), and then k by the posterior itself: a Gibbs step. Units are paired off, so that all pairs step at
-once: each changes its own two factors alone."""
+*The chain.* Two units u and v exchange k people of a group c for k of a group d. Both groups lie in
+one group of the grain before the first at which u and v share an atom. Such exchanges keep T, and
+connect all tables with these sums (Dobra 2003). A step chooses u, v, c, d and a window of some k by
+chance that does not look at x. The window holds 0, at a random place. Then k is drawn from the
+posterior itself: a Gibbs step. Units are paired off, so that all pairs step at once: each changes
+its own two factors alone."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class _Chain:
         off = self.count - noisy.value
         self.slope = -(noisy.precision[noisy.kind] @ off[:, :, None])[:, :, 0]
         self.prior = (1 / rho - 1) * _shares(tables)[self.atom[-1]]
-        self.group = [np.arange(self.count.shape[1])]
+        self.group = [np.arange(noisy.value.shape[-1])]
         for above in tables.chain.above[::-1]:
             self.group.insert(0, above[self.group[0]])
         self.paired = [_with_others(a, _persons(tables)) for a in self.atom[1:]]

@@ -43,11 +43,13 @@ from das.tools.protection.census_tables import (
     published_columns,
     recoded,
 )
+from das.tools.protection.least.chain import Grain
+from das.tools.protection.least.combining import grouped
 from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
 from das.tools.protection.study import files
 from das.tools.protection.truth.methods.rounding import Rounding
 from das.tools.protection.truth.study_input import linked_people
-from das.truth.assessment import true_counts
+from das.truth.assessment import true_counts, truth_of
 
 #: Places that a task attacks, at least.
 _PLACES = 200
@@ -434,3 +436,12 @@ def _has_ages(schema: Schema) -> bool:
 def _in(wanted: Schema, schema: Schema, h: Histogram) -> Histogram:
     cell = recoded(h.cell, schema, wanted)
     return Histogram.from_triplets(h.units, wanted.cells, h.unit, cell, h.count)
+
+
+def true_groups(run: Path, units: NDArray[np.int64], grain: Grain) -> NDArray[np.int64]:
+    """True counts of some lowest units of a run in the groups of a grain, ``(units, groups)``."""
+    opened, known = truth_of(run)
+    mine = known[opened.after.universes[0].name][opened.spine.levels[-1]]
+    return grouped(
+        mine.open("to score two releases; the result stays confidential").some(units), grain
+    )

@@ -1,0 +1,116 @@
+"""``das risk combine``: a run of counts over a tree, and exact tables of the same people."""
+
+from __future__ import annotations
+
+import csv
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from das.accounting import zcdp
+from das.engine import Silent
+from das.model.histogram import Histogram
+from das.release.opened import open_release
+from das.tools.protection.least import files
+from das.tools.protection.least.combining import combined, grouped, remaining
+from das.tools.protection.least.files import LeastRelease
+from das.tools.protection.truth.methods.coarsening import LeastCoarsening, coarsened
+from das.tools.protection.truth.study_input import CountedPlaces
+from das.truth.assessment import truth_of
+from tests.commands import Commands
+from tests.worlds import Worlds
+
+GRAINS = ["total", "votingage", "votingage * hispanic"]
+
+
+def exact(run: Path) -> tuple[LeastRelease, Histogram]:
+    """The least coarsening of everybody in a run; and the true counts of the lowest level."""
+    opened, truth = truth_of(run)
+    universe, spine = opened.after.universes[0], opened.spine
+    known = truth[universe.name][spine.levels[-1]]
+    counted = CountedPlaces(universe.schema, spine, known, {}, {})
+    method = LeastCoarsening(tuple(GRAINS), k=20, m=2, order="number")
+    return coarsened(method, counted, (), Silent()), known.open("a made-up world")
+
+
+@pytest.fixture(scope="module")
+def run(worlds: Worlds) -> Path:
+    return worlds.run("run.seed=1", data="three thousand")
+
+
+def test_both_are_nearer_than_the_noisy_release_and_keep_what_is_exact(run: Path) -> None:
+    coarse, known = exact(run)
+    found = combined(open_release(run / "release"), coarse, None, seed=1, rounds=100)
+    true = grouped(known.some(found.units), found.grain)
+    assert found.grain.name == GRAINS[-1]
+    error = {row["from"]: row["mean absolute error"] for row in found.errors(true)}
+    assert error["both"] < 0.5 * error["noisy release"]
+    np.testing.assert_allclose(found.both.mean.sum(axis=1), true.sum(axis=1))
+
+
+def test_what_is_left_is_twice_a_move(run: Path) -> None:
+    stated = json.loads((run / "release" / "privacy.json").read_text())
+    moves = {c["what"]: c for c in stated["changes"]["persons"] if c["kind"] == "place"}
+    left = remaining(open_release(run / "release"))
+    assert len(left) == len(moves)
+    assert [r.rho for r in left] == sorted(r.rho for r in left)
+    for r in left:
+        assert r.epsilon == zcdp.tight(r.rho, r.delta)
+    assert sorted(2 * Fraction(m["rho"]) for m in moves.values()) == [r.rho for r in left]
+
+
+@pytest.fixture
+def folder(run: Path, tmp_path: Path) -> Path:
+    out = tmp_path / "coarse"
+    out.mkdir()
+    files.write(out, exact(run)[0])
+    return out
+
+
+def test_the_command_writes_every_count(
+    run: Path, folder: Path, tmp_path: Path, commands: Commands
+) -> None:
+    out = tmp_path / "both"
+    told = ("--out", out, "--rounds", 8, "--truth")
+    code, said, err = commands.named("risk combine")(run, folder, *told)
+    assert (code, err) == (0, ""), err
+    assert "Exact tables have no epsilon" in said
+    assert "mean absolute error" not in said  # what is confidential goes to no pipe
+    with (out / "counts.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {r["code"] for r in rows} == codes_of(folder)
+    by_group: dict[str, float] = {}
+    for r in rows:
+        by_group[r["group"]] = by_group.get(r["group"], 0.0) + float(r["from_both"])
+    _, true = exact(run)
+    assert sum(by_group.values()) == pytest.approx(true.totals().sum(), abs=1)
+    assert out.stat().st_mode & 0o777 == 0o700
+
+
+def codes_of(folder: Path) -> set[str]:
+    with (folder / "places.csv").open() as file:
+        return {row["Block"] for row in csv.DictReader(file)}
+
+
+def test_what_does_not_belong_together_is_refused(
+    run: Path, folder: Path, tmp_path: Path, commands: Commands, worlds: Worlds
+) -> None:
+    combine = commands.named("risk combine")
+    for noisy, coarse, more, says in (
+        (run, run, (), "certificate.json: cannot be read"),
+        (run, folder, ("--grain", "cenrace"), "no grain 'cenrace'"),
+        (worlds.run("run.seed=1"), folder, (), "the noisy release has none"),
+    ):
+        code, _, err = combine(noisy, coarse, "--out", tmp_path / "out", *more)
+        assert code == 2
+        assert says in err
+        assert not (tmp_path / "out").exists()
+
+
+def test_exact_tables_are_in_no_account(run: Path, folder: Path, commands: Commands) -> None:
+    code, _, err = commands.named("account")(run, folder)
+    assert code == 2
+    assert "das risk combine" in err
