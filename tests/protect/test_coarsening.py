@@ -27,6 +27,7 @@ from das.tools.protection.truth.method import exact_lines
 from das.tools.protection.truth.methods.coarsening import Coarsening, LeastCoarsening, coarsened
 from das.tools.protection.truth.results import part, part_of
 from das.tools.protection.truth.study_input import CountedPlaces
+from das.tools.protection.uses import TableUse
 from tests.protect.people import SCHEMA, records, tables
 
 
@@ -248,3 +249,17 @@ def test_an_attack_has_the_tables_of_atoms() -> None:
         both = (np.stack([h[:, group == g].sum(axis=1) for g in range(6)]) for h in (guess, truth))
         right.append(int(np.minimum(*both).sum()))
     assert right[0] > right[1]
+
+
+def test_users_have_the_expected_counts() -> None:
+    """In integers, with each place's total; they say nothing of what divides groups."""
+    people = records()
+    expected = least(order="best").published(people, tables(), b"").expected
+    assert expected is not None
+    dealt = expected.histogram()
+    assert (dealt.totals() == people.histogram().totals()).all()
+    group = np.zeros(expected.count.shape, dtype=np.int64)
+    np.add.at(group, (dealt.unit, expected.group[dealt.cell]), dealt.count)
+    assert (np.abs(group - expected.count) < 1).all()
+    assert expected.tells(TableUse.of_query("r", "", SCHEMA, "race * hispanic").matrix)
+    assert not expected.tells(TableUse.of_query("s", "", SCHEMA, "sex").matrix)

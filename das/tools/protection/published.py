@@ -174,6 +174,26 @@ class ExpectedGroups(Frozen):
         wanted = self.count[unit] + _LEAST * max(float(self.count[unit].sum()), 1.0) * whole
         return np.asarray(share * (wanted / np.maximum(whole, 1e-300))[self.group] / wanted.sum())
 
+    @cached_property
+    def _first(self) -> NDArray[np.int64]:
+        """The first cell of each cell's group."""
+        return np.asarray(np.unique(self.group, return_index=True)[1][self.group], np.int64)
+
+    def tells(self, matrix: sparse.csr_array) -> bool:
+        """Whether columns, ``(columns, cells)``, are sums of groups."""
+        return int((matrix - matrix[:, self._first]).count_nonzero()) == 0
+
+    def histogram(self) -> Histogram:
+        """The expected counts as integers: each the floor of its part, and what is left to the
+        largest remainders of the unit; all of a group in its first cell."""
+        whole = np.floor(self.count + 1e-9)
+        left = np.rint(self.count.sum(axis=1) - whole.sum(axis=1))
+        rank = np.argsort(np.argsort(whole - self.count, axis=1, kind="stable"), axis=1)
+        unit, group = np.nonzero(whole := (whole + (rank < left[:, None])).astype(np.int64))
+        cell = np.unique(self.group, return_index=True)[1][group]
+        units, cells = len(self.count), len(self.group)
+        return Histogram.from_triplets(units, cells, unit, cell, whole[unit, group])
+
 
 #: The part of a unit's records that may be in groups where none are expected.
 _LEAST = 1e-6

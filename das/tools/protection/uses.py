@@ -3,7 +3,8 @@ of one table.
 
 A *use* is a set of columns, each the count of the records in a set of cells. Where some
 lines of one table make up a column without overlap, the public has the sum of their values. Where
-no table has such lines, it has a guess alone."""
+no table has such lines, it has a guess alone: the attack's, or for sums of groups what tables of other
+areas make one expect."""
 
 from __future__ import annotations
 
@@ -232,20 +233,23 @@ def use_tallies(
     spine = published.spine
     lowest = spine.levels[-1]
     every = {"truth": truth.upward(spine), "guess": guess.upward(spine)}
+    known = published.expected
+    expected = every["guess"] if known is None else known.histogram().upward(spine)
     out = []
     for use in at.uses:
+        best = every["guess"] if known is None or not known.tells(use.matrix) else expected
         below: tuple[Ints, Ints, Bools] | None = None
         for level in reversed(spine.levels[spine.index(cluster) :]):
-            known = use.counts(every["truth"][level])
-            guessed = use.counts(every["guess"][level])
+            true = use.counts(every["truth"][level])
+            guessed = use.counts(best[level])
             if level in published.levels:
-                lines = at.tables.lines(level).counts(every["guess"][level])
+                lines = at.tables.lines(level).counts(best[level])
                 found = at.tiled[use.name, level].estimate(published.levels[level], lines, guessed)
             elif below is not None:
                 found = _summed(spine, level, below[1], below[2])
             else:
                 found = guessed, np.zeros(guessed.shape, dtype=bool)
-            below = known, *found
+            below = true, *found
             inside = every["truth"][level].totals() > 0
             of = spine.up(level, cluster)
             out.append(
