@@ -104,6 +104,20 @@ BRISTOL_STEPS = (
     ),
     Step("risk", "by-task.md", "das risk RUN", {"RUN": "@county"}),
     Step(
+        "coarse",
+        "coarsening.md",
+        "das frontier protect coarsen-least --data ri2010.pl.zip --out coarse --districts SLDL",
+        files={"ri2010.pl.zip": BRISTOL},
+        out="coarse",
+    ),
+    Step("verify coarse", "coarsening.md", "das frontier verify coarse"),
+    Step(
+        "combine",
+        "coarsening.md",
+        "das risk combine runs/first coarse --out both --truth",
+        out="both",
+    ),
+    Step(
         "push",
         "stores.md",
         "das store push RUN s3://BUCKET/PREFIX",

@@ -57,12 +57,14 @@ OTHERS = {
     "frontier init",
     "frontier",
     "frontier protect",
+    "frontier verify",
     *(f"register {name}" for name in ("init", "check", "sign", "void")),
 }
 #: Needs an extra, or prints no JSON, or is of the Detailed DHC, and is asked in a test of its own.
 ELSEWHERE = {
     *("account sign", "map", "store push", "store pull", "detailed estimate"),
     *("register add", "register show", "link", "risk reconstruct", "risk link", "ages"),
+    "risk combine",
 }
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
 CALLS = {

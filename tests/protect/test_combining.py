@@ -81,6 +81,7 @@ def test_the_command_writes_every_count(
     assert "mean absolute error" not in said  # what is confidential goes to no pipe
     with (out / "counts.csv").open() as file:
         rows = list(csv.DictReader(file))
+    assert {r["NOT PRIVATE"] for r in rows} == {"seeded"}
     assert {r["code"] for r in rows} == codes_of(folder)
     by_group: dict[str, float] = {}
     for r in rows:
