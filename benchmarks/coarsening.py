@@ -68,8 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             tree, atom, np.unique(places.fields[kind][lived], return_inverse=True)[1]
         )
         shown = [int((kept.grain >= h).sum()) for h in range(1, len(tree.chain))]
-        more = {"by_grain": shown, "cost": value_of(tree, kept.atom)}
-        figures(f"districts kept: {kind}", shown[2], "districts", at_least=least, **more)
+        cost = value_of(tree, kept.atom)
+        name = f"districts kept: {kind}"
+        figures(name, shown[2], "districts", at_least=least, by_grain=shown, cost=cost)
         figures(f"seconds: {kind}", process_time() - began, "s", at_most=60)
     _errors(places, lived, tree, whole, figures)
 
