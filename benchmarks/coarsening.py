@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from time import process_time
 
 import numpy as np
@@ -16,7 +17,10 @@ from numpy.typing import NDArray
 
 from benchmarks.common import RHODE_ISLAND, Figures, no_data, shared_data
 from das.engine.tasks import SILENT
+from das.files.run.run_directory import release_of
+from das.release.opened import open_release
 from das.tools.protection.least.chain import Grain
+from das.tools.protection.least.combining import combined
 from das.tools.protection.least.staircase import Staircase
 from das.tools.protection.truth.least.audit import kept_districts, value_of, without_small
 from das.tools.protection.truth.least.solution import (
@@ -26,7 +30,8 @@ from das.tools.protection.truth.least.solution import (
     lower_bound,
     solved,
 )
-from das.tools.protection.truth.methods.coarsening import LeastCoarsening
+from das.tools.protection.truth.methods.coarsening import LeastCoarsening, coarsened
+from das.tools.protection.truth.reconstructing import true_groups
 from das.tools.protection.truth.study_input import CountedPlaces, redistricting
 
 Ints = NDArray[np.int64]
@@ -48,6 +53,9 @@ EXACT = 4
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coarsening", description=__doc__)
     parser.add_argument("--rounds", type=int, default=24, help="of reshuffling")
+    parser.add_argument(
+        "--noisy", type=Path, help="a run of the same state: both releases are read together"
+    )
     options = parser.parse_args(arguments)
     figures = Figures("coarsening")
     path = shared_data(RHODE_ISLAND)
@@ -73,6 +81,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures(name, shown[2], "districts", at_least=least, by_grain=shown, cost=cost)
         figures(f"seconds: {kind}", process_time() - began, "s", at_most=60)
     _errors(places, lived, tree, whole, figures)
+    if options.noisy:
+        _together(options.noisy, places, figures)
+
+
+def _together(noisy: Path, places: CountedPlaces, figures: Figures) -> None:
+    """Errors of blocks by age and five groups: from the tables, as published, and from both."""
+    coarse = coarsened(LeastCoarsening(), places, (), SILENT)
+    began = process_time()
+    both = combined(open_release(release_of(noisy)), coarse, None, seed=1, rounds=200)
+    seconds, true = process_time() - began, true_groups(noisy, both.units, both.grain)
+    found = {str(e["from"]): float(str(e["mean absolute error"])) for e in both.errors(true)}
+    least = min(found["exact tables"], found["noisy release"])
+    for name, value in found.items():
+        most = least if name == "both" else None
+        figures(f"error of blocks: {name}", value, "persons", at_most=most)
+    small = both.small_counts(true)
+    figures("chains are apart by", both.both.apart, "persons", small_counts=small)
+    figures("seconds: both releases", seconds, "s")
 
 
 def _solutions(tree: CountTree, rounds: int, figures: Figures) -> LeastAtoms:
