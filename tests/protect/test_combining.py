@@ -101,9 +101,10 @@ def test_what_does_not_belong_together_is_refused(
 ) -> None:
     combine = commands.named("risk combine")
     for noisy, coarse, more, says in (
-        (run, run, (), "certificate.json: cannot be read"),
+        (run, run, (), "no publication of the least coarsening"),
         (run, folder, ("--grain", "cenrace"), "no grain 'cenrace'"),
         (worlds.run("run.seed=1"), folder, (), "the noisy release has none"),
+        (run / "release", folder, ("--truth",), "no truth to compare with"),
     ):
         code, _, err = combine(noisy, coarse, "--out", tmp_path / "out", *more)
         assert code == 2

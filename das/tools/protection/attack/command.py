@@ -25,7 +25,12 @@ from das.engine.display import Live
 from das.errors import UserError
 from das.files import rows_csv
 from das.files.messages import privacy_of
-from das.files.run.run_directory import create_private, refuse_inside_release, release_of
+from das.files.run.run_directory import (
+    RunDirectory,
+    create_private,
+    refuse_inside_release,
+    release_of,
+)
 from das.model.not_private import Private, marked
 from das.release.opened import open_release
 from das.tools.protection.attack import AttackOptions
@@ -131,6 +136,12 @@ def combine(
     exact tables of `das frontier protect coarsen-least`. The posterior of every count is written, and
     printed is what is left of the guarantee of NOISY."""
     refuse_inside_release(out)
+    if truth and not RunDirectory(noisy).has_truth():
+        raise UserError(
+            "has no truth to compare with",
+            where=noisy,
+            remedy="give a run with its folder confidential/, or leave --truth out",
+        )
     release, tables = open_release(release_of(noisy)), least.read(coarse)
     with Live(quiet) as progress:
         both = combined(release, tables, progress=progress, **given)

@@ -227,6 +227,12 @@ def _check_bounds(path: Path, release: LeastRelease) -> None:
 def read(folder: Path) -> LeastRelease:
     """A publication from its files. Raises :class:`InputError` where these are damaged, or tables
     do not nest and add up."""
+    if not (folder / CERTIFICATE).is_file():
+        raise InputError(
+            "is no publication of the least coarsening",
+            where=folder,
+            remedy="das frontier protect coarsen-least writes one",
+        )
     said = read_json(folder / CERTIFICATE)
     try:
         chain = _chain(said["chain"])
