@@ -58,7 +58,7 @@ def test_what_is_left_is_twice_a_move(run: Path) -> None:
     assert len(left) == len(moves)
     assert [r.rho for r in left] == sorted(r.rho for r in left)
     for r in left:
-        assert r.epsilon == zcdp.tight(r.rho, r.delta)
+        assert r.epsilon == zcdp.no_more(r.rho, r.delta)
     assert sorted(2 * Fraction(m["rho"]) for m in moves.values()) == [r.rho for r in left]
 
 

@@ -59,7 +59,7 @@ from das.model.spine import Spine, order_of, sorted_places
 
 Ints = NDArray[np.int64]
 
-_FEW = 16  #: of so many values one can be kept by itself
+_FEW = 16  #: At most one value in this many is kept by itself
 NAME = "margins.parquet"
 COLUMNS = ("level", "geocode", "query_name", "measured_as", "value", "variance")
 

@@ -33,6 +33,7 @@ from das.files.run.run_directory import (
 )
 from das.model.not_private import Private, marked
 from das.release.opened import open_release
+from das.report.privacy import bound
 from das.tools.protection.attack import AttackOptions
 from das.tools.protection.attack.reidentification import ReidentificationScores
 from das.tools.protection.least import files as least
@@ -184,7 +185,7 @@ def _combined(
         "chains are apart by": both.both.apart,
     }
     return told, [
-        {"exchange within one": r.area, "rho": f"{float(r.rho):.4g}", "epsilon": f"{r.epsilon:.2f}"}
+        {"exchange within one": r.area, "rho": f"{float(r.rho):.4g}", "epsilon": bound(r.epsilon)}
         for r in bounds
     ]
 

@@ -60,12 +60,13 @@ class RemainingBound:
 class CombinedCounts(Frozen):
     """Counts of the lowest units in the groups of a grain, ``(units, groups)``: ``coarse``, from
     the exact tables alone; ``published`` by the noisy release; and from ``both``. ``units``: their
-    numbers in the noisy release."""
+    numbers in the noisy release. ``hidden``: counts that do not follow from the exact tables."""
 
     codes: Codes
     units: Ints
     grain: Grain
     coarse: Floats
+    hidden: NDArray[np.bool_]
     published: Ints
     both: Posterior
 
@@ -101,7 +102,7 @@ class CombinedCounts(Frozen):
         """Rows of unit, group and count: counts of 1 or 2 that both tell more surely than
         :data:`SURE`, and the exact tables do not."""
         likely = self.both.small[1:] > SURE
-        count, unit, group = np.nonzero(likely & (self.coarse % 1 > 0))
+        count, unit, group = np.nonzero(likely & self.hidden)
         return np.stack([unit, group, count + 1], axis=1)
 
 
@@ -134,11 +135,14 @@ def combined(
     progress.stage("read measurements", None)
     noisy = _noisy(release, universe, units, finest.index)
     progress.stage("sample counts that agree with both", None)
+    every = np.arange(len(units))
+    lower, upper = tables.bounds(len(tables.chain) - 1, every)
     return CombinedCounts(
         codes,
         units,
         finest,
-        tables.estimates(len(tables.chain) - 1, np.arange(len(units))),
+        tables.estimates(len(tables.chain) - 1, every),
+        lower < upper,
         grouped(release.published(universe).some(units), finest),
         posterior(tables, noisy, seed, rounds),
     )
@@ -209,5 +213,5 @@ def remaining(release: OpenedRelease) -> Sequence[RemainingBound]:
         if change.kind == "place":
             rho, delta = 2 * change.cost, change.delta
             area = level_inside(change.what.rsplit(" ", 1)[1])
-            out.append(RemainingBound(area, rho, zcdp.tight(rho, delta), delta))
+            out.append(RemainingBound(area, rho, zcdp.no_more(rho, delta), delta))
     return sorted(out, key=lambda r: r.rho)

@@ -22,9 +22,9 @@ from das.tools.protection.truth.least.families import (
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-#: Families of at most so many children are solved over all sets.
+#: Families of at most this many children are solved over all sets.
 EXACT = 13
-#: Of a larger family, runs of so many children become units of a level that no user counts: the
+#: Of a larger family, runs of this many children become units of a level that no user counts: the
 #: recursion over runs takes the cube of their number.
 CAP = 300
 ORDERS = ("number", "best", "search")
