@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _together(noisy: Path, places: CountedPlaces, figures: Figures) -> None:
     """Errors of blocks by age and five groups: from the tables, as published, and from both."""
-    coarse = coarsened(LeastCoarsening(), places, (), SILENT)
+    coarse = coarsened(LeastCoarsening(), places, (), SILENT)[0]
     began = process_time()
     both = combined(open_release(release_of(noisy)), coarse, None, seed=1, rounds=200)
     seconds, true = process_time() - began, true_groups(noisy, both.units, both.grain)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 from das.cli import main
 from das.engine.tasks import SILENT
 from das.errors import InputError, SpecError
+from das.files.microdata.reading import read_frame
 from das.model.confidential import Confidential
 from das.model.names import encoded
 from das.model.tabulation import Tabulation
@@ -144,12 +147,12 @@ def test_users_of_a_level_weigh() -> None:
     assert least(other=2).label.endswith("no count under 3, 2 others or more")
 
 
-def publication(kinds: tuple[str, ...] = ()) -> LeastRelease:
+def publication(kinds: tuple[str, ...] = (), persons: bool = False) -> LeastRelease:
     people = records()
     place = np.arange(people.spine.units("Block"))
     fields = {"Ward": encoded([f"w{(u + 4) // 12}" for u in place]), "Part": encoded(["9"] * 36)}
     places = CountedPlaces(SCHEMA, people.spine, Confidential(people.histogram()), fields, {})
-    return coarsened(least(order="best"), places, kinds, SILENT)
+    return coarsened(least(order="best"), places, kinds, SILENT, persons)[0]
 
 
 def test_a_publication_is_checked_from_its_folder(tmp_path: Path) -> None:
@@ -164,7 +167,33 @@ def test_a_publication_is_checked_from_its_folder(tmp_path: Path) -> None:
     assert release.areas["Ward"].grain.max() > 0
     page = (tmp_path / "index.html").read_text()
     assert "epsilon is infinite" in page
-    assert release.certificate["lower_bound_bits"] <= release.certificate["cost_bits"]
+    assert '<th scope="col">race by hispanic</th>' in page  # titles, not the names of queries
+    groups, grain = release.areas["Group"].codes, release.areas["Group"].grain
+    assert page.count("<rect") == len(groups)  # a tile for each, with its finest grain
+    for h in range(5):
+        assert page.count(f">{h}</text>") == int((grain == h).sum())
+
+
+def test_persons_have_exactly_the_tables(tmp_path: Path) -> None:
+    """Nobody's records: most places have others than the true ones, and each table is right. Of
+    what the finest grain does not tell they have the first level."""
+    release = publication(persons=True)
+    files.write(tmp_path, release)
+    assert files.check(tmp_path)[0] == "persons have exactly these tables"
+    assert release.persons is not None
+    truth = records().histogram()
+    assert (release.persons.totals() == truth.totals()[truth.totals() > 0]).all()
+    frame = read_frame(tmp_path / "persons")
+    assert len(frame) == len(records())
+    assert set(frame.columns) == {"geocode", "EPNUM", *(a.name for a in SCHEMA.attributes)}
+    assert set(frame["sex"]) == {SCHEMA.attribute("sex").levels[0]}
+    part = next((tmp_path / "persons").iterdir())
+    table = pq.read_table(part)
+    race = table["race"].combine_chunks()
+    other = pa.DictionaryArray.from_arrays(pc.subtract(2, race.indices), race.dictionary)
+    pq.write_table(table.set_column(table.column_names.index("race"), "race", other), part)
+    with pytest.raises(InputError, match="persons do not agree with the tables"):
+        files.check(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -213,14 +242,20 @@ def test_the_command_writes_and_verifies(shared_data: Path, tmp_path: Path) -> N
         pytest.skip(f"no {data}")
     out = tmp_path / "out"
     command = ["frontier", "protect", "coarsen-least", "--data", str(data), "--out", str(out)]
-    done = CliRunner().invoke(main, [*command, "--set", "order=number", "--districts", "SLDL"])
+    more = ["--set", "order=number", "--districts", "SLDL", "--microdata"]
+    done = CliRunner().invoke(main, [*command, *more])
     assert done.exit_code == 0, done.output
+    solution = json.loads((out / "confidential" / "solution.json").read_text())
+    assert solution["lower_bound_bits"] <= solution["cost_bits"]
+    assert not solution.keys() & json.loads((out / "certificate.json").read_text()).keys()
+    frame = read_frame(out / "persons")  # in the columns of the Bureau's files
+    assert {"TABBLK", "VOTING_AGE", "CENHISP", "CENRACE"} < set(frame.columns)
     assert "State House district: 4, 4" in done.output
     checked = CliRunner().invoke(main, ["frontier", "verify", str(out)])
     assert checked.exit_code == 0, checked.output
-    assert checked.output.count("right: ") == 5
-    for more in (["--seed", "1"], ["--study", str(data)]):
-        assert CliRunner().invoke(main, [*command, *more]).exit_code == 2
+    assert checked.output.count("right: ") == 6
+    for wrong in (["--seed", "1"], ["--study", str(data)]):
+        assert CliRunner().invoke(main, [*command, *wrong]).exit_code == 2
     elsewhere = [*command[:4], str(tmp_path / "people.csv"), "--out", str(tmp_path / "other")]
     assert "is no redistricting file" in CliRunner().invoke(main, elsewhere).output
     wrong = ["frontier", "protect", "none", "--data", "x", "--out", "y", "--districts", "SLDL"]

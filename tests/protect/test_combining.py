@@ -33,7 +33,7 @@ def exact(run: Path) -> tuple[LeastRelease, Histogram]:
     known = truth[universe.name][spine.levels[-1]]
     counted = CountedPlaces(universe.schema, spine, known, {}, {})
     method = LeastCoarsening(tuple(GRAINS), k=20, m=2, order="number")
-    return coarsened(method, counted, (), Silent()), known.open("a made-up world")
+    return coarsened(method, counted, (), Silent())[0], known.open("a made-up world")
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,10 @@ from das.model.redistricting import PL94
 from das.publications.counts.report import html
 from das.publications.dhc.page import dhc_errors_html
 from das.tools.comparison.page import compare_page
+from das.tools.protection.least import files as least_files
 from das.tools.protection.study.page import frontier_page
 from das.tools.sweep.runs import SweptAxis, sweep_page
+from tests.protect.test_coarsening import publication
 from tests.report import test_compare, test_dhc_errors, test_frontier_page, test_page
 from tests.worlds import Worlds
 
@@ -58,7 +60,7 @@ WRONG = """() => {
   return out;
 }"""
 PAGES = (
-    "ages", "areas", "compare", "confidential", "DHC", "DHC errors", "DHC privacy",
+    "ages", "areas", "coarsening", "compare", "confidential", "DHC", "DHC errors", "DHC privacy",
     "errors", "frontier", "privacy", "sweep",
 )  # fmt: skip
 
@@ -75,6 +77,8 @@ def written(worlds: Worlds, folder: Path) -> Iterator[tuple[str, Path]]:
     yield "DHC", whole / "release" / "report.html"
     yield "DHC privacy", dhc / "release" / "privacy.html"
     yield "ages", folder / "ages.html"
+    (folder / "coarse").mkdir()
+    yield "coarsening", least_files.write(folder / "coarse", publication(("Ward",), True))[-1]
     ages = ["ages", str(dhc), "--level", "Tract", "--out", str(folder / "ages.html")]
     assert not main(ages, standalone_mode=False)
 

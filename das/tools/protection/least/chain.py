@@ -46,18 +46,20 @@ class Factor(Frozen):
     index: Ints
     labels: tuple[str, ...]
     sensitive: bool
+    title: str
 
 
 @dataclass(frozen=True, eq=False)
 class Grain(Frozen):
     """A partition of the cells of a schema. ``index``: the group of each cell, ``(cells,)``;
     ``labels``: the groups in words; ``classes``: the class of race and origin of each group,
-    ``(groups,)``, all 0 where the grain shows none."""
+    ``(groups,)``, all 0 where the grain shows none; ``title``: what it tells, in words."""
 
     name: str
     index: Ints
     labels: tuple[str, ...]
     classes: Ints
+    title: str = "Total"
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -72,7 +74,8 @@ class Grain(Frozen):
         words = zip(*([f.labels[g] for g in f.index[first]] for f in factors), strict=True)
         told = [f.index for f in factors if f.sensitive]
         classes = _product(told)[0][first] if told else np.zeros(len(first), np.int64)
-        return Grain(name, index, tuple("; ".join(w) for w in words), classes)
+        title = " by ".join(f.title for f in factors)
+        return Grain(name, index, tuple("; ".join(w) for w in words), classes, title)
 
     def refines(self, other: Grain) -> bool:
         """Whether each group of this lies in one group of the ``other``."""
@@ -94,7 +97,7 @@ def _factor(name: str, schema: Schema) -> Factor:
     query = schema.query(name)  # refuses what it does not know
     labels = tuple(query.captions())
     sensitive = any(not g.is_total and g.attribute in GROUPS for g in query.groupings)
-    return Factor(query.index.astype(np.int64), labels, sensitive)
+    return Factor(query.index.astype(np.int64), labels, sensitive, query.title)
 
 
 #: By factor: the races that are apart.
@@ -117,10 +120,11 @@ def _of_race(name: str, schema: Schema) -> Factor:
     known = dict(zip(race.levels, race.labels, strict=True))
     labels = [known[c] for c in apart]
     if name.startswith("race"):
-        return Factor(index, (*labels, _REST[name]), True)
+        return Factor(index, (*labels, _REST[name]), True, f"Race in {name[4:]} groups")
     hispanic = schema.level_of("hispanic") == 1
     words = ["Hispanic or Latino", *(f"Not Hispanic: {w}" for w in (*labels, "all others"))]
-    return Factor(np.where(hispanic, 0, 1 + index), tuple(words), True)
+    title = f"Race and origin in {name[3:]} groups"
+    return Factor(np.where(hispanic, 0, 1 + index), tuple(words), True, title)
 
 
 @dataclass(frozen=True, eq=False)

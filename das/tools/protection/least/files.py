@@ -5,8 +5,11 @@
 * ``atoms.csv``: the table of each atom at each grain; an atom has the code of one of its units;
 * ``bounds.parquet``: of each lowest unit and group of the finest grain what can be known of the
   count, and the estimate of greatest entropy; not of groups that are certainly empty;
-* ``certificate.json``: rules, cost, bound, what was audited and what was not;
-* ``index.html``: what is shown where, in plain words."""
+* ``certificate.json``: rules, grains, what was audited and what was not;
+* ``index.html``: what is shown where, in plain words;
+* ``persons``, on request: synthetic microdata with exactly these tables.
+
+All of it is a function of the tables. What else the truth tells, such as the cost, is not here."""
 
 from __future__ import annotations
 
@@ -23,12 +26,20 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files import atomic, rows_csv
+from das.files.microdata.reading import cells_of, read_form
+from das.files.microdata.writing import write_form
 from das.files.run.run_directory import read_json
+from das.model.columns import MicrodataForm
 from das.model.frozen import Frozen
-from das.model.names import level_words
+from das.model.histogram import Histogram
+from das.model.names import BLOCK, Codes, encoded, level_inside, level_words
+from das.model.redistricting import SCHEMAS
+from das.model.schema import Schema
+from das.model.universe import PERSONS
 from das.report.template import render
 from das.tools.protection.least.chain import Chain, Grain, Rules
-from das.tools.protection.least.staircase import Staircase
+from das.tools.protection.least.posterior import assignment
+from das.tools.protection.least.staircase import Staircase, summed_by
 
 Ints = NDArray[np.int64]
 CERTIFICATE = "certificate.json"
@@ -52,12 +63,13 @@ class ShownAreas(Frozen):
 @dataclass(frozen=True, eq=False)
 class LeastRelease(Frozen):
     """``areas`` by level, the lowest last, then by kind of districts; ``levels``: how many of them
-    are levels. ``certificate``: what is said of the solution."""
+    are levels. ``certificate``: what is said of it. ``persons``: synthetic ones, by lowest unit."""
 
     tables: Staircase
     levels: int
     areas: Mapping[str, ShownAreas]
     certificate: Mapping[str, Any]
+    persons: Histogram | None = None
 
     @property
     def lowest(self) -> str:
@@ -76,20 +88,31 @@ def write(folder: Path, release: LeastRelease) -> list[Path]:
     places = [np.array((*a.codes, ""))[a.area].tolist() for a in release.areas.values()]
     atoms = [codes[f[a]].tolist() for f, a in zip(first, release.tables.atom, strict=True)]
     head = (*release.areas, *(g.name for g in grains[1:]))
-    words = {"table": list(_shown(release)), "grains": [g.name for g in grains]}
+    words = {
+        "table": list(_shown(release)),
+        "grains": [g.title for g in grains],
+        "map": list(_tiles(release)),
+        "tiles": level_inside(list(release.areas)[max(0, release.levels - 2)]),
+        "colors": SHADES,
+    }
     page = folder / "index.html"
     atomic.write_text(
         page, render("least.html", private=True, facts=words, said=release.certificate)
     )
     certificate = folder / CERTIFICATE
     atomic.write_json(certificate, release.certificate)
+    persons: list[Path] = []
+    if release.persons is not None:
+        form, blocks = _form(release)[0], _microdata_codes(release)
+        persons = write_form(folder / PERSONS.folder, release.persons, blocks, form)
     return [
-        page,
+        *persons,
         certificate,
         rows_csv.write(folder / "tables.csv", _COLUMNS, _table_lines(release)),
         rows_csv.write(folder / "places.csv", head, zip(*places, *atoms[1:], strict=True)),
         rows_csv.write(folder / "atoms.csv", _ATOMS, _atom_lines(release, codes, first)),
         _write_bounds(folder / "bounds.parquet", release),
+        page,
     ]
 
 
@@ -149,7 +172,93 @@ def _bounds(tables: Staircase) -> Iterator[tuple[Ints, Ints, Ints, Ints, NDArray
         yield units[row], group, lower[row, group], upper[row, group], guess
 
 
+# --- synthetic microdata
+
+
+def synthetic_persons(tables: Staircase, schema: Schema, seed: int) -> Histogram:
+    """Persons by lowest unit and cell, assigned at random so that they have these tables. Of an
+    attribute that the finest grain does not tell they have the first level; of cells that it does
+    not tell apart, each is as likely as another."""
+    rng = np.random.default_rng(seed)
+    unit, group = assignment(tables, rng)
+    index, able = tables.chain.grains[-1].index, np.ones(schema.cells, dtype=bool)
+    for axis, attribute in enumerate(schema.attributes):
+        each = index.reshape(schema.shape)
+        if (each == each.take([0], axis)).all():
+            able &= schema.level_of(attribute.name) == 0
+    order = np.flatnonzero(able)[np.argsort(index[able], kind="stable")]
+    size = np.bincount(index[able])
+    place = (
+        np.cumsum(size)[group] - size[group] + (rng.random(len(group)) * size[group]).astype(int)
+    )
+    ones = np.ones(len(unit), dtype=np.int64)
+    return Histogram.from_triplets(len(tables), schema.cells, unit, order[place], ones)
+
+
+def described_persons(schema: Schema, chain: Chain) -> dict[str, object]:
+    """What their reader must know, as a certificate has it: the attributes, and the group of each
+    cell at the finest grain."""
+    attributes = {a.name: dict(zip(a.levels, a.labels, strict=True)) for a in schema.attributes}
+    group = chain.grains[-1].index.tolist()
+    return {"schema": schema.name, "attributes": attributes, "group": group}
+
+
+def _form(release: LeastRelease) -> tuple[MicrodataForm, Schema, Ints]:
+    """The columns of persons, their cells, and the group of each."""
+    said = release.certificate["persons_of"]
+    known = said["schema"] in SCHEMAS
+    schema = (
+        SCHEMAS[said["schema"]]
+        if known
+        else Schema.from_attributes(said["schema"], said["attributes"])
+    )
+    return PERSONS.publication(schema).microdata, schema, np.array(said["group"])
+
+
+def _microdata_codes(release: LeastRelease) -> Codes:
+    """The codes of the lowest units; of blocks with their block group's digit, as in such files."""
+    codes = np.array(release.areas[release.lowest].codes)
+    if release.lowest == "Block" and (np.strings.str_len(codes) == BLOCK - 1).all():
+        codes = np.array([f"{c[:12]}{c[11:]}" for c in codes.tolist()])
+    return encoded(codes)
+
+
+def _check_persons(folder: Path, release: LeastRelease) -> None:
+    form, schema, group = _form(release)
+    tables, finest = release.tables, len(release.tables.chain) - 1
+    found = read_form(
+        folder / PERSONS.folder,
+        form,
+        _microdata_codes(release),
+        schema.cells,
+        lambda batch, where: cells_of(batch, form.columns, schema, where),
+        f"schema {schema.name!r}",
+    )
+    count = np.zeros((len(tables), len(tables.chain.grains[-1])), dtype=np.int64)
+    np.add.at(count, (found.unit, group[found.cell]), found.count)
+    for h, (atom, table) in enumerate(zip(tables.atom, tables.count, strict=True)):
+        if not np.array_equal(summed_by(atom, tables.chain.coarser(count, finest, h)), table):
+            raise InputError("persons do not agree with the tables", where=folder / PERSONS.folder)
+
+
 # --- the page
+
+#: Colors of grains, the coarsest first: ColorBrewer's Blues.
+SHADES = ("#f7fbff", "#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c")
+
+
+def _tiles(release: LeastRelease) -> Iterator[tuple[str, list[tuple[str, int]], list[int]]]:
+    """A picture for each unit two levels above those next to the lowest, or for the whole: its
+    name; of each unit next to the lowest the name and the finest grain; and how many have each."""
+    levels = list(release.areas.values())[: release.levels]
+    tiles, above = levels[max(0, release.levels - 2)], levels[max(0, release.levels - 4)]
+    inside = np.zeros(len(tiles.codes), dtype=np.int64)
+    inside[tiles.area] = above.area
+    for number, name in enumerate(above.names):
+        here = np.flatnonzero(inside == number).tolist()
+        shown = [(tiles.names[t] or tiles.codes[t], int(tiles.grain[t])) for t in here]
+        numbers = np.bincount(tiles.grain[here], minlength=len(release.tables.chain)).tolist()
+        yield name or above.codes[number], shown, numbers
 
 
 def _shown(release: LeastRelease) -> Iterator[tuple[str, int, list[tuple[int, float]]]]:
@@ -183,8 +292,11 @@ def check(folder: Path) -> list[str]:
     if len(known := tables.given_away(rules.m)):
         raise InputError(f"{len(known)} small hidden counts follow exactly", where=folder)
     _check_bounds(folder / "bounds.parquet", release)
+    if "persons_of" in release.certificate:
+        _check_persons(folder, release)
     number = sum(map(len, tables.count[1:]))
     return [
+        *["persons have exactly these tables"] * ("persons_of" in release.certificate),
         f"{number:,} tables of atoms nest, and add up over {len(tables.chain)} grains",
         f"each has {rules.k} persons or more, and no count of 1 to {rules.m - 1}",
         "tables of units are sums of atoms; those of districts are not checked",
@@ -264,7 +376,8 @@ def described(chain: Chain) -> list[dict[str, object]]:
     that these lie in."""
     within = [[0] * len(chain.grains[0]), *(a.tolist() for a in chain.above)]
     return [
-        {"grain": g.name, "groups": list(g.labels), "within": w, "classes": g.classes.tolist()}
+        {"grain": g.name, "title": g.title, "groups": list(g.labels), "within": w}
+        | {"classes": g.classes.tolist()}
         for g, w in zip(chain.grains, within, strict=True)
     ]
 
@@ -274,7 +387,8 @@ def _chain(said: list[dict[str, Any]]) -> Chain:
     index, out = np.arange(len(said[-1]["groups"])), list[Grain]()
     for grain in reversed(said):
         words = tuple(grain["groups"])
-        out.insert(0, Grain(grain["grain"], index, words, np.array(grain["classes"])))
+        classes = np.array(grain["classes"])
+        out.insert(0, Grain(grain["grain"], index, words, classes, grain["title"]))
         index = np.array(grain["within"])[index]
     return Chain(tuple(out))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +249,11 @@ def _lines(means: Sequence[FrontierMean], use: str, level: str) -> list[dict[str
     help="For coarsen-least: districts whose tables are to be kept, such as SLDL. Of the first kind"
     " they may cut atoms; of others, unions of atoms are shown.",
 )
+@click.option(
+    "--microdata",
+    is_flag=True,
+    help="For coarsen-least: synthetic persons, too, who have exactly these tables.",
+)
 @quiet_option
 @guarded
 def protect(
@@ -260,6 +265,7 @@ def protect(
     points: Path | None,
     seed: int | None,
     districts: tuple[str, ...],
+    microdata: bool,
     quiet: bool,
 ) -> None:
     """Write the tables of records, protected by one METHOD: what is printed, a CSV file for each
@@ -270,13 +276,14 @@ def protect(
     refuse_inside_release(out)
     if method == COARSEN:
         if data is None or study or points or seed is not None:
-            raise UserError("takes --data, --set and --districts", where=COARSEN)
+            raise UserError("takes --data, --set, --districts and --microdata", where=COARSEN)
         with Live(quiet) as progress:
-            found = coarsen_least(data, settings, districts, out, progress)
-        _say_coarsened(found, out)
+            found = coarsen_least(data, settings, districts, microdata, out, progress)
+        _say_coarsened(*found, out)
         return
-    if districts:
-        raise UserError("belongs to coarsen-least", where="--districts")
+    if districts or microdata:
+        where = "--districts" if districts else "--microdata"
+        raise UserError("belongs to coarsen-least", where=where)
     resolved, value = study_of_method(method, settings, data=data, study=study, points=points)
     key = secrets.token_bytes(32) if seed is None else seed.to_bytes(32, "big")
     with Live(quiet) as progress:
@@ -286,13 +293,11 @@ def protect(
         click.echo(f"written: {path}")
 
 
-def _say_coarsened(release: LeastRelease, out: Path) -> None:
-    said = release.certificate
-    bound = (
-        f", at most {said['times_the_bound']} times the least" if said["times_the_bound"] else ""
-    )
+def _say_coarsened(release: LeastRelease, solution: Mapping[str, Any], out: Path) -> None:
+    said, times = release.certificate, solution["times_the_bound"]
+    bound = f", at most {times} times the least" if times else ""
     click.echo(
-        f"cost {said['cost_bits']:,.0f} bits{bound}; {said['families_exact']:,} of"
+        f"cost {solution['cost_bits']:,.0f} bits{bound}; {said['families_exact']:,} of"
         f" {said['families']:,} families solved exactly"
     )
     for kind in said["districts"]:
@@ -303,7 +308,7 @@ def _say_coarsened(release: LeastRelease, out: Path) -> None:
             f"{level_words(kind)}: {', '.join(map(str, shown))} of {len(release.areas[kind].codes)}"
             " keep their tables, by grain"
         )
-    click.echo(f"written: {out}")
+    click.echo(f"written: {out}; its folder confidential is not to be published")
     click.echo("next:")
     click.echo(f"  {shlex.join(['das', 'frontier', 'verify', str(out)])}")
 

@@ -460,10 +460,15 @@ COARSEN = "coarsen-least"
 
 
 def coarsen_least(
-    data: Path, settings: Sequence[str], kinds: Sequence[str], out: Path, progress: Progress
-) -> LeastRelease:
+    data: Path,
+    settings: Sequence[str],
+    kinds: Sequence[str],
+    persons: bool,
+    out: Path,
+    progress: Progress,
+) -> tuple[LeastRelease, dict[str, Any]]:
     """Write the publication of the least coarsening of redistricting files, or of linked records,
-    to the folder ``out``."""
+    to the folder ``out``. What is confidential about it has a folder by itself there."""
     if out.exists():
         refuse_full(out)
     given: dict[str, Any] = {}
@@ -477,11 +482,13 @@ def coarsen_least(
         places = study_input.counted(records)
     else:
         places = study_input.redistricting(data, progress)
-    found = coarsened(method, places, kinds, progress)
+    found, solution = coarsened(method, places, kinds, progress, persons)
     progress.stage("write", None)
     with atomic.folder(out) as draft:
         least_files.write(draft, found)
-    return found
+        create_private(draft / "confidential")
+        atomic.write_json(draft / "confidential" / "solution.json", solution, 0o600)
+    return found, solution
 
 
 def protect_records(

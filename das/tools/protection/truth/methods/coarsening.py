@@ -31,7 +31,13 @@ from das.model.spine import Spine
 from das.model.tabulation import Tabulation
 from das.tables import table
 from das.tools.protection.least.chain import Chain, Rules
-from das.tools.protection.least.files import LeastRelease, ShownAreas, described
+from das.tools.protection.least.files import (
+    LeastRelease,
+    ShownAreas,
+    described,
+    described_persons,
+    synthetic_persons,
+)
 from das.tools.protection.least.staircase import Staircase, summed_by
 from das.tools.protection.published import (
     WITHHELD,
@@ -270,21 +276,55 @@ NOT_AUDITED = (
 
 
 def coarsened(
-    method: LeastCoarsening, counted: CountedPlaces, kinds: Sequence[str], progress: Progress
-) -> LeastRelease:
-    """The publication of the least coarsening. ``kinds`` of districts besides the levels: the first
-    may cut atoms, which are joined for their sake, or not."""
+    method: LeastCoarsening,
+    counted: CountedPlaces,
+    kinds: Sequence[str],
+    progress: Progress,
+    persons: bool = False,
+) -> tuple[LeastRelease, dict[str, Any]]:
+    """The publication of the least coarsening; and what is confidential about it: the cost, its
+    bound, and what the audit found. ``kinds`` of districts besides the levels: the first may cut
+    atoms, which are joined for their sake, or not. ``persons``: with synthetic microdata."""
     known = counted.counts.open("to find the least coarsening that passes the rules")
     progress.stage("find the atoms", None)
     lived, tree = method.tree(counted.schema, counted.spine, known)
     least = method.solved(tree)
     atom, small = without_small(tree, least)
-    finest, audit = tree.counts[-1][-1], dict[str, Any](small_counts_joined=small)
+    districts, atom, audit = _kept(counted, tree, lived, atom, kinds)
     spine = counted.spine.restricted(counted.spine.levels[-1], lived)
-    districts: dict[str, ShownAreas] = {}
+    tables = Staircase.from_counts(tree.chain, atom, tree.counts[-1][-1])
+    areas = {level: _level(tables, spine, level) for level in spine.levels}
+    said = _certificate(method, tables, least, kinds) | {"levels": list(spine.levels)}
+    drawn = None
+    if persons:
+        progress.stage("draw persons", None)
+        drawn = synthetic_persons(tables, counted.schema, method.seed)
+        said["persons_of"] = described_persons(counted.schema, tree.chain)
+    progress.stage("bound the cost", None)
+    bound, value = lower_bound(tree), value_of(tree, atom)
+    solution = {
+        "cost_bits": round(value, 1),
+        "before_audit_bits": round(least.value, 1),
+        "lower_bound_bits": round(bound, 1),
+        "times_the_bound": round(value / bound, 3) if bound else None,
+        "audit": {"small_counts_joined": small, **audit},
+    }
+    every = {**areas, **districts}
+    return LeastRelease(tables, len(spine.levels), every, said, drawn), solution
+
+
+def _kept(
+    counted: CountedPlaces,
+    tree: CountTree,
+    lived: Ints,
+    atom: tuple[Ints, ...],
+    kinds: Sequence[str],
+) -> tuple[dict[str, ShownAreas], tuple[Ints, ...], dict[str, Any]]:
+    """Districts by kind, the atoms that were joined for them, and what was found."""
+    districts, audit = dict[str, ShownAreas](), dict[str, Any]()
     for kind in kinds:
         codes, area = _districts(counted, kind, lived)
-        grain = Staircase.from_counts(tree.chain, atom, finest).own(area)
+        grain = Staircase.from_counts(tree.chain, atom, tree.counts[-1][-1]).own(area)
         if not districts:
             kept = kept_districts(tree, atom, area)
             atom, grain = kept.atom, kept.grain
@@ -294,37 +334,24 @@ def coarsened(
         names = counted.names.get(kind)
         words = blank(len(codes)) if names is None else names.at(codes)
         districts[kind] = ShownAreas(_texts(codes), tuple(words.tolist()), area, grain, table)
-    tables = Staircase.from_counts(tree.chain, atom, finest)
-    areas = {level: _level(tables, spine, level) for level in spine.levels}
-    audit["follow_exactly"] = len(tables.given_away(method.m))
-    progress.stage("bound the cost", None)
-    said = _certificate(method, tree, least, atom, kinds)
-    said |= {"levels": list(spine.levels), "districts": list(kinds), "audit": audit}
-    return LeastRelease(tables, len(spine.levels), {**areas, **districts}, said)
+    return districts, atom, audit
 
 
 def _certificate(
-    method: LeastCoarsening,
-    tree: CountTree,
-    least: LeastAtoms,
-    atom: Sequence[Ints],
-    kinds: Sequence[str],
+    method: LeastCoarsening, tables: Staircase, least: LeastAtoms, kinds: Sequence[str]
 ) -> dict[str, Any]:
-    bound, value = lower_bound(tree), value_of(tree, atom)
     return {
         "method": method.name,
         "rules": asdict(method.rules),
         "search": {"order": method.order, "rounds": method.rounds, "seed": method.seed},
-        "persons": int(tree.counts[0][0].sum()),
-        "cost_bits": round(value, 1),
-        "before_audit_bits": round(least.value, 1),
-        "lower_bound_bits": round(bound, 1),
-        "times_the_bound": round(value / bound, 3) if bound else None,
+        "persons": int(tables.count[0].sum()),
         "families": least.families,
         "families_exact": least.exact,
+        "follow_exactly": len(tables.given_away(method.m)),
         "not_audited": NOT_AUDITED if kinds else (),
         "not_protected": NOT_PROTECTED,
-        "chain": described(tree.chain),
+        "districts": list(kinds),
+        "chain": described(tables.chain),
     }
 
 
