@@ -983,8 +983,6 @@ LONG_FUNCTIONS = frozenset(
         "das/publications/dhc/page.py:dhc_html",
         "das/publications/counts/report.py:html",
         "das/risk/decisions.py:decisions",
-        "das/rounding/controlled.py:round_estimate",
-        "das/solve/network.py:round_children",
         "das/spec/guess.py:guess",
         "das/truth/bookkeeping.py:start",
         "das/publications/detailed/truth/run.py:_parts",

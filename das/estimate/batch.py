@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +18,7 @@ from das.model.post_processing import BiasCorrection
 from das.model.schema import Schema
 from das.model.solution import Certificate, Solution
 from das.solve import ChildrenQP, children_qps
+from das.solve.problem import answered
 
 #: Entries of matrices and counts of the families that are estimated together: some ten times as
 #: many bytes of memory.
@@ -132,16 +134,6 @@ class LeastSquaresEstimator(Estimator):
 def solve_jointly(families: Sequence[Steps], accuracy: float) -> list[tuple[Array, Certificate]]:
     """What comes of each of the families, whose first problems are solved together, then their
     second ones, and so on."""
-    said: dict[int, tuple[Array, Certificate]] = {}
-    solutions: dict[int, Solution | None] = dict.fromkeys(range(len(families)))
-    while solutions:
-        problems: dict[int, ChildrenQP] = {}
-        for i, solution in solutions.items():
-            try:
-                problems[i] = next(families[i]) if solution is None else families[i].send(solution)
-            except StopIteration as end:
-                said[i] = end.value
-        solutions = dict(
-            zip(problems, children_qps(list(problems.values()), tol=accuracy), strict=True)
-        )
+    solved = partial(children_qps, tol=accuracy)
+    said = answered(dict(enumerate(families)), solved)
     return [said[i] for i in range(len(families))]

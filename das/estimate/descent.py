@@ -29,7 +29,7 @@ from das.model.schema import Schema
 from das.model.solution import Certificate, Certificates
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.rounding import Marginal, descendants, repair, round_estimate
+from das.rounding import Marginal, Unrounded, descendants, repair, round_estimates
 
 if TYPE_CHECKING:
     from das.estimate.upward_pass import SubtreeEstimates
@@ -232,14 +232,17 @@ def _solve(task: _Task) -> tuple[Histogram, Certificates]:
         task.correction,
     )
     for batch in problem_batches(every):
+        unrounded, certificates = [], []
         for family, estimate in zip(batch, estimated(batch, task.method), strict=True):
             a = estimate.start - first
             below = _some(task.descendants, a, a + len(family))
             marginals = _marginals(family) if task.marginals else task.method.marginals(family)
-            rounded, certificate = round_estimate(
-                estimate, family.bounds, chain, below, marginals=marginals, objective=task.objective
+            unrounded.append(
+                Unrounded(estimate, family.bounds, chain, below, marginals, task.objective)
             )
-            worst = worst.merge(Certificates(estimate.certificate, certificate))
+            certificates.append(estimate.certificate)
+        for c, (rounded, certificate) in zip(certificates, round_estimates(unrounded), strict=True):
+            worst = worst.merge(Certificates(c, certificate))
             parts.append(rounded)
     return Histogram.concatenate(parts), worst
 

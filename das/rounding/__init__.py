@@ -1,5 +1,5 @@
 """To integers, every constraint exact."""
 
-from das.rounding.controlled import Marginal, descendants, repair, round_estimate
+from das.rounding.controlled import Marginal, Unrounded, descendants, repair, round_estimates
 
-__all__ = ["Marginal", "descendants", "repair", "round_estimate"]
+__all__ = ["Marginal", "Unrounded", "descendants", "repair", "round_estimates"]

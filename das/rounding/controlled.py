@@ -7,8 +7,8 @@ network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate, Solution, Status
 from das.model.spine import Spine
-from das.solve import grouped, least_moves, round_children
-from das.solve.network import Drains, Link
+from das.solve import grouped, least_moves
+from das.solve.network import Drains, Link, RoundingProblem, round_families
+from das.solve.partitions import Parts
+from das.solve.problem import answered
 
 # What lies below a unit and must be fillable from it: its descendants with known totals.
 
@@ -56,7 +58,7 @@ def below(
     return of_part[order], low.by_part().some(order)
 
 
-# Rounding that keeps marginals which do not form a chain.
+# RoundingProblem that keeps marginals which do not form a chain.
 #
 # A network keeps the sums over nested partitions (:mod:`das.rounding.controlled`). It ignores sums
 # that cross them (age and occupation), and the nearest integers lose rare levels: 300 cells of 0.2
@@ -97,18 +99,21 @@ class Marginal:
         return max(1.0, 0.25 * self.deviation)
 
 
+#: The networks of one family, one after the other, each answered by its solution; and the best.
+RoundingSteps = Generator[RoundingProblem, Solution, Solution]
+
+
 def priced(
-    rounded: Callable[[Array | None], Solution],
-    x: Array,
+    problem: RoundingProblem,
     cell: NDArray[np.int64],
     marginals: Sequence[Marginal],
     *,
     few: bool = False,
-) -> Solution:
-    """The best of a few roundings of ``x`` ``(children, cells)`` by what it leaves of the
-    ``marginals`` on the cells ``cell``; ``rounded`` gives the rounding at prices ``(children,
-    cells)``; of ``FEW`` where few will do."""
-    best = rounded(None)
+) -> RoundingSteps:
+    """The best of a few solutions of a ``problem`` on the cells ``cell`` by what it leaves of the
+    ``marginals``: one without prices, and others at prices; of ``FEW`` where few will do."""
+    x = np.asarray(problem.x)
+    best = yield problem
     if not marginals or best.status is not Status.OPTIMAL:
         return best
     parts = [np.unique(m.query.index[cell], return_inverse=True)[1] for m in marginals]
@@ -124,9 +129,8 @@ def priced(
             break
         for price, o, t in zip(prices, off, turns, strict=True):
             price += step * np.where(np.abs(o) > 0.5, o, 0.0) / t
-        found = rounded(
-            np.sum([price[:, p] for price, p in zip(prices, parts, strict=True)], axis=0) + apart
-        )
+        price = np.sum([price[:, p] for price, p in zip(prices, parts, strict=True)], axis=0)
+        found = yield replace(problem, price=price + apart)
         off, here = _off(np.asarray(found.x, dtype=float) - x, parts, marginals)
         if here < least:
             best, least = found, here
@@ -146,16 +150,9 @@ def _off(
 _TOTAL_WEIGHT = 64.0  # the total comes first: it outweighs the chain below it
 
 
-def round_estimate(
-    estimate: Estimate,
-    bounds: Bounds,
-    chain: Sequence[Query],
-    below: tuple[NDArray[np.int64], Bounds] | None = None,
-    *,
-    marginals: Sequence[Marginal] = (),
-    objective: str = "nearest",
-) -> tuple[Histogram, Certificate]:
-    """The integers of one family: a histogram of its children, and the certificate.
+@dataclass(frozen=True, eq=False)
+class Unrounded:
+    """The ``estimate`` of one family, and what its integers must keep.
 
     ``bounds`` are those of the children. ``chain`` runs from fine to coarse and is nested; the
     dwelling groups are inserted where they belong. ``below`` is for children that have descendants
@@ -171,46 +168,58 @@ def round_estimate(
     production rounder. It first rounds every sum of fractional parts half to even. The cells count
     twice (once as the full cross of the attributes, once as ``detailed``); totals come first, as in
     its first pass."""
-    bureau = objective == "bureau-2020"
-    cells = len(bounds.group)
-    if not len(estimate.cell):
-        return Histogram.from_triplets(
-            len(estimate.x), cells, *(np.zeros(0, dtype=np.int64),) * 3
-        ), Certificate()
-    few = bool(chain)
-    chain, crossing = _nested(estimate.cell, bounds, chain, marginals)
-    links = _links(estimate.cell, bounds, chain, with_total=below is None)
-    drains = None
-    if below is not None and below[1].total is not None:
-        drains = Drains(below[0], below[1].lower, below[1].upper, below[1].total)
-    joint = bounds.joint
-    total = None
-    if estimate.parent is None:
-        total = int(np.rint(estimate.x.sum())) if bounds.total is None else int(bounds.total.sum())
 
-    def rounded_at(price: NDArray[np.float64] | None) -> Solution:
-        return round_children(
+    estimate: Estimate
+    bounds: Bounds
+    chain: Sequence[Query]
+    below: tuple[NDArray[np.int64], Bounds] | None = None
+    marginals: Sequence[Marginal] = ()
+    objective: str = "nearest"
+
+    def steps(self) -> RoundingSteps:
+        """Yields each network of the family, and is sent its solution."""
+        estimate, bounds, below = self.estimate, self.bounds, self.below
+        bureau = self.objective == "bureau-2020"
+        chain, crossing = _nested(estimate.cell, bounds, self.chain, self.marginals)
+        drains = None
+        if below is not None and below[1].total is not None:
+            drains = Drains(below[0], below[1].lower, below[1].upper, below[1].total)
+        joint, total = bounds.joint, None
+        if estimate.parent is None:
+            total = estimate.x.sum() if bounds.total is None else bounds.total.sum()
+        problem = RoundingProblem(
             estimate.x,
             estimate.parent,
-            chain=links,
-            drains=drains,
-            total=total,
-            parts=None if joint is None else joint.part,
-            totals=None if joint is None else joint.total,
-            cell_weight=2.0 if bureau else 1.0,
-            integer_targets=bureau,
-            price=price,
+            _links(estimate.cell, bounds, chain, with_total=below is None),
+            drains,
+            None if total is None else int(np.rint(total)),
+            None if joint is None else Parts.checked(joint.part, joint.total, len(estimate.x)),
+            2.0 if bureau else 1.0,
+            bureau,
         )
+        return priced(problem, estimate.cell, crossing, few=bool(self.chain))
 
-    solution = priced(rounded_at, estimate.x, estimate.cell, crossing, few=few)
-    unit, position = np.nonzero(solution.x)
-    ends = np.searchsorted(unit, np.arange(len(estimate.x) + 1))
-    rounded = Histogram(
-        cells, ends, estimate.cell[position], solution.x[unit, position].astype(np.int64)
-    )
-    # A rounding has no duality gap to report, and its distance to x is no violation.
-    certificate = Certificate(solves=1, widened=Certificate().add(solution).widened)
-    return rounded, certificate
+    def rounded(self, solution: Solution | None) -> tuple[Histogram, Certificate]:
+        """The counts of the children, and the certificate; nobody without a solution."""
+        units, cells = len(self.estimate.x), len(self.bounds.group)
+        if solution is None:
+            return Histogram.from_triplets(
+                units, cells, *(np.zeros(0, np.int64),) * 3
+            ), Certificate()
+        unit, position = np.nonzero(solution.x)
+        ends = np.searchsorted(unit, np.arange(units + 1))
+        counts = solution.x[unit, position].astype(np.int64)
+        rounded = Histogram(cells, ends, self.estimate.cell[position], counts)
+        # A rounding has no duality gap to report, and its distance to x is no violation.
+        return rounded, Certificate(solves=1, widened=Certificate().add(solution).widened)
+
+
+def round_estimates(families: Sequence[Unrounded]) -> list[tuple[Histogram, Certificate]]:
+    """The integers of each family: a histogram of its children, and the certificate. The networks
+    of all families are built together; what comes of one does not depend on the others."""
+    steps = {i: f.steps() for i, f in enumerate(families) if len(f.estimate.cell)}
+    best = answered(steps, round_families)
+    return [f.rounded(best.get(i)) for i, f in enumerate(families)]
 
 
 def _nested(
@@ -235,7 +244,7 @@ def _nested(
 
 def _links(
     cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], *, with_total: bool
-) -> list[Link]:
+) -> tuple[Link, ...]:
     """The chain on the cells at hand; with drains, it ends in the dwelling groups, which feed
     them."""
     dwelling = bounds.group[cell]
@@ -245,7 +254,7 @@ def _links(
     if with_total:
         total = None if bounds.total is None else bounds.total[:, None]
         links.append(Link(np.zeros(len(cell), dtype=np.intp), total, total, weight=_TOTAL_WEIGHT))
-    return links
+    return tuple(links)
 
 
 def _coarsens(fine: NDArray[np.intp], coarse: NDArray[np.intp]) -> bool:

@@ -3,10 +3,10 @@ solved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -371,6 +371,30 @@ class ProblemBatch:
                 for r, k in places:
                     out.stacks[r][k] = matrix.stacks[r][k] @ whole
         return out
+
+
+Question = TypeVar("Question")
+Reply = TypeVar("Reply")
+Conclusion = TypeVar("Conclusion")
+
+
+def answered(
+    asking: Mapping[int, Generator[Question, Reply, Conclusion]],
+    answers: Callable[[list[Question]], list[Reply]],
+) -> dict[int, Conclusion]:
+    """What comes of each that asks: the first problems of all are answered together, then their
+    second ones, and so on."""
+    out: dict[int, Conclusion] = {}
+    due: dict[int, Reply | None] = dict.fromkeys(asking)
+    while due:
+        asked: dict[int, Question] = {}
+        for i, answer in due.items():
+            try:
+                asked[i] = next(asking[i]) if answer is None else asking[i].send(answer)
+            except StopIteration as end:
+                out[i] = end.value
+        due = dict(zip(asked, answers(list(asked.values())), strict=True))
+    return out
 
 
 def sort(p: CheckedQP) -> tuple[bool, bool, bool]:

@@ -18,9 +18,9 @@ from das.model.measurement import Estimate
 from das.model.redistricting import E2E_1940
 from das.model.schema import Schema
 from das.model.solution import Certificate
-from das.rounding import round_estimate
 from tests.estimate.world import PLAIN, SMALL, passes, random_spine, random_world
 from tests.oracles import can_be_shared_out
+from tests.rounding.one import round_estimate
 
 GROUP = SMALL.level_of("home")
 WIDE = 1 << 30

@@ -10,7 +10,8 @@ from das.model.histogram import Histogram
 from das.model.measurement import Estimate
 from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate
-from das.rounding import Marginal, controlled, round_estimate
+from das.rounding import Marginal, controlled
+from tests.rounding.one import round_estimate
 
 SIZES = {"sex": 2, "age": 24, "work": 30}
 SCHEMA = Schema(

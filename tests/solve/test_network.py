@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from das.errors import InfeasibleError
 from das.model.solution import Solution, Status
 from das.solve import round_children
-from das.solve.network import Drains, Link
+from das.solve.network import Drains, Link, RoundingProblem, round_families
+from das.solve.partitions import Parts
 from tests.oracles import can_be_shared_out
 
 SCALE = 4096  # costs are integers in this part of a person
@@ -38,18 +40,16 @@ class Case:
     def __post_init__(self) -> None:
         self.children, self.cells = self.x.shape
 
+    @property
+    def given(self) -> dict[str, Any]:
+        return {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in ("children", "cells")
+        }
+
     def solve(self) -> Solution:
-        return round_children(
-            self.x,
-            self.parent,
-            chain=self.chain,
-            total=self.total,
-            drains=self.drains,
-            parts=self.parts,
-            totals=self.totals,
-            cell_weight=self.cell_weight,
-            integer_targets=self.integer_targets,
-        )
+        return round_children(**self.given)
 
     def objective(self, n: NDArray[np.int64]) -> float:
         """Of a floor-or-ceiling n: in terms of b = n - floor(x) and f = x - floor(x)."""
@@ -219,6 +219,42 @@ def test_the_best_of_all_floors_and_ceilings(
 @given(st.integers(0, 2**32), st.booleans())
 def test_the_best_of_all_floors_and_ceilings_anywhere(seed: int, parts: bool) -> None:
     check(random_case(np.random.default_rng(seed), parts=parts))
+
+
+def test_families_together_are_rounded_as_each_alone() -> None:
+    """Of every sort, some widened, in stacks of many and of few."""
+    rng = np.random.default_rng(11)
+    kinds = [{"squeeze": True}, {"drains": True, "squeeze": True}, {"parts": True}, {}]
+    alone, problems = [], []
+    for number in range(160):
+        case = random_case(rng, **kinds[number % 4])
+        try:
+            alone.append(case.solve())
+        except InfeasibleError:
+            continue
+        parts = Parts.checked(case.parts, case.totals, case.children)
+        price = rng.normal(size=case.x.shape) if number % 5 == 0 else None
+        if price is not None:
+            alone[-1] = round_children(**case.given, price=price)
+        problems.append(
+            RoundingProblem(
+                case.x,
+                case.parent,
+                tuple(case.chain),
+                case.drains,
+                case.total,
+                parts,
+                case.cell_weight,
+                case.integer_targets,
+                price,
+            )
+        )
+    together = round_families(problems)
+    assert len(together) > 60
+    assert {s.status for s in together} == {Status.OPTIMAL, Status.WIDENED}
+    for one, other in zip(alone, together, strict=True):
+        assert np.array_equal(one.x, other.x)
+        assert (one.status, one.residual) == (other.status, other.residual)
 
 
 def test_a_joint_total_by_hand() -> None:
