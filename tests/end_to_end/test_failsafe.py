@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from das import spec
 from das.estimate import descent
 from das.model.histogram import Histogram
 from das.model.solution import Certificate
-from das.rounding import round_estimate
+from das.rounding import Unrounded, round_estimates
 from das.runs import pipeline
 from tests.worlds import Worlds
 
@@ -29,13 +28,12 @@ def test_a_root_that_no_state_can_take_its_share_of(
     anywhere."""
     seen: list[Histogram] = []
 
-    def spoilt(
-        estimate: Any, bounds: Any, *more: Any, **options: Any
-    ) -> tuple[Histogram, Certificate]:
-        rounded, certificate = round_estimate(estimate, bounds, *more, **options)
-        if estimate.parent is not None or bounds.groups == 1:
-            return rounded, certificate
-        assert bounds.upper[0, 2] == 0
+    def spoilt(families: list[Unrounded]) -> list[tuple[Histogram, Certificate]]:
+        every = round_estimates(families)
+        if families[0].estimate.parent is not None or families[0].bounds.groups == 1:
+            return every
+        ((rounded, certificate),) = every
+        assert families[0].bounds.upper[0, 2] == 0
         full = int(np.argmax(rounded.count))
         count = rounded.count.copy()
         count[full] -= MISPLACED
@@ -48,9 +46,9 @@ def test_a_root_that_no_state_can_take_its_share_of(
             np.append(count, MISPLACED),
         )
         seen.append(rounded)
-        return moved, certificate
+        return [(moved, certificate)]
 
-    monkeypatch.setattr(descent, "round_estimate", spoilt)
+    monkeypatch.setattr(descent, "round_estimates", spoilt)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     chosen = spec.parse(
         text, where="pl94-2010", overrides=("run.seed=3", "geography.spine=tabulation")

@@ -26,10 +26,11 @@ from das.model.measurement import Estimate, Measurement, Measurements
 from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
-from das.rounding import Marginal, round_estimate
+from das.rounding import Marginal
 from tests.estimate.test_information import GROUPED, SCHEMAS, matrix, queries, random_operator
 from tests.estimate.world import PLAIN, SMALL, World, memory, passes, random_spine, random_world
 from tests.oracles import dense
+from tests.rounding.one import round_estimate
 from tests.solve.oracle_qp import Problem, clarabel_qp
 
 Array = NDArray[np.float64]
