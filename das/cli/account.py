@@ -45,6 +45,7 @@ from das.cli.kit.options import (
 from das.cli.kit.terminal_tables import account_tables, promises_of
 from das.errors import DasError, UserError
 from das.files import kept_epsilons, packaged
+from das.files.messages import privacy_of
 from das.files.run.run_directory import release_of
 from das.model.budget import PlannedMeasurement
 from das.model.not_private import PLANNED, WARNING, WITHOUT, Private, marked
@@ -54,6 +55,9 @@ from das.report.privacy import bound
 
 if TYPE_CHECKING:
     from das.release.seal import Wording
+
+#: A folder with this file has exact coarse tables.
+ATOMS = "atoms.csv"
 
 # One account of several sources, as tables of the terminal or as JSON.
 
@@ -308,14 +312,10 @@ def show(
     With several sources, print one account: the exact epsilon and rho of all together, for one
     person and for one household. A source is a release, a run, a privacy.json, a configuration, or
     a JSON list of what other programs state. `das account census-2020` reads the list of the seven
-    publications of the 2020 Census."""
-    for source in sources:
-        if (source / "atoms.csv").is_file():
-            raise UserError(
-                "has exact tables: they have no epsilon, and belong in no account",
-                where=source,
-                remedy="das risk combine NOISY COARSE says what is left of a noisy release's guarantee",
-            )
+    publications of the 2020 Census. A run with exact tables of `das frontier protect
+    coarsen-least`: which differences keep a guarantee, and which have none."""
+    if any((source / ATOMS).is_file() for source in sources):
+        return _with_exact(sources, changes, delta, persons)
     kept_epsilons.use()
     at = None if delta is None else exact_delta(delta)
     if len(sources) > 1 or is_list(sources[0]):
@@ -333,6 +333,32 @@ def show(
             remedy="name two sources or more, or a list of sources such as census-2020",
         )
     return _of_one(sources[0], changes, at)
+
+
+def _with_exact(sources: Sequence[Path], *others: object) -> CommandAnswer:
+    """The account of a noisy release and of exact coarse tables of the same census."""
+    noisy = [s for s in sources if not (s / ATOMS).is_file()]
+    if len(sources) != 2 or len(noisy) != 1 or any(others):
+        raise UserError(
+            "has exact tables, which have no epsilon: the account says what they leave of one other",
+            where=next(s for s in sources if s not in noisy),
+            remedy="das account NOISY COARSE, without options; NOISY is a run or a release",
+        )
+    from das.cli.kit.console import records_table  # what reads a configuration does without
+    from das.release.opened import open_release
+    from das.tools.protection.least import files as least
+    from das.tools.protection.least.combining import EXACT, remaining
+
+    (coarse,) = (s for s in sources if s not in noisy)
+    release = open_release(release_of(noisy[0]))
+    left, private = [r.row for r in remaining(release, least.read(coarse))], privacy_of(noisy[0])
+
+    def for_a_reader() -> None:
+        warn(private)
+        click.echo(EXACT)
+        console().print(records_table("What is left of the guarantee", left))
+
+    return CommandAnswer(marked({"says": EXACT, "left": left}, private), for_a_reader)
 
 
 def _of_one(source: Path, changes: tuple[str, ...], at: Fraction | None) -> CommandAnswer:

@@ -117,6 +117,7 @@ BRISTOL_STEPS = (
         "das risk combine runs/first coarse --out both --truth",
         out="both",
     ),
+    Step("account of both", "coarsening.md", "das account runs/first coarse"),
     Step(
         "push",
         "stores.md",

@@ -54,12 +54,31 @@ def test_both_are_nearer_than_the_noisy_release_and_keep_what_is_exact(run: Path
 def test_what_is_left_is_twice_a_move(run: Path) -> None:
     stated = json.loads((run / "release" / "privacy.json").read_text())
     moves = {c["what"]: c for c in stated["changes"]["persons"] if c["kind"] == "place"}
-    left = remaining(open_release(run / "release"))
-    assert len(left) == len(moves)
-    assert [r.rho for r in left] == sorted(r.rho for r in left)
+    (delta,) = {Fraction(m["delta"]) for m in moves.values()}
+    every = remaining(open_release(run / "release"), exact(run)[0])
+    left = [r for r in every if r.change.startswith("two persons")]
+    assert sorted(2 * Fraction(m["rho"]) for m in moves.values()) == [r.cost for r in left]
     for r in left:
-        assert r.epsilon == zcdp.no_more(r.rho, r.delta)
-    assert sorted(2 * Fraction(m["rho"]) for m in moves.values()) == [r.rho for r in left]
+        assert r.cost is not None
+        assert r.epsilon == zcdp.no_more(r.cost, delta)
+    assert [r.change for r in every if r.change.startswith("place") and r.cost is None] == [
+        f"{what} (same attributes)" for what in moves
+    ]
+
+
+def test_attributes_that_no_grain_shows_keep_their_bound(run: Path) -> None:
+    """By every pair of cells that differ in these attributes alone."""
+    opened, (coarse, _) = open_release(run / "release"), exact(run)
+    schema, grain = opened.after.universes[0].schema, coarse.tables.chain.grains[-1]
+    levels = np.stack(np.unravel_index(np.arange(schema.cells), schema.shape))
+    said = {r.change: r for r in remaining(opened, coarse)}
+    for i, attribute in enumerate(schema.attributes):
+        rest = np.delete(levels, i, axis=0)
+        _, alike = np.unique(rest, axis=1, return_inverse=True)
+        groups = [np.unique(grain.index[alike.ravel() == a]) for a in range(alike.max() + 1)]
+        hidden = all(len(g) == 1 for g in groups)
+        assert (said[f"{attribute.name} (same place)"].cost is not None) == hidden, attribute.name
+    assert said["anything"].cost is None
 
 
 @pytest.fixture
@@ -112,7 +131,15 @@ def test_what_does_not_belong_together_is_refused(
         assert not (tmp_path / "out").exists()
 
 
-def test_exact_tables_are_in_no_account(run: Path, folder: Path, commands: Commands) -> None:
-    code, _, err = commands.named("account")(run, folder)
-    assert code == 2
-    assert "das risk combine" in err
+def test_the_account_says_what_keeps_a_guarantee(
+    run: Path, folder: Path, commands: Commands
+) -> None:
+    account = commands.named("account")
+    code, said, _ = account(folder, run)
+    assert code == 0
+    assert "two persons' places, within one" in said
+    assert "no bound" in said
+    for given in ((folder,), (run, folder, folder), (run, folder, "--delta", "1e-5")):
+        code, _, err = account(*given)
+        assert code == 2
+        assert "das account NOISY COARSE" in err

@@ -33,17 +33,10 @@ from das.files.run.run_directory import (
 )
 from das.model.not_private import Private, marked
 from das.release.opened import open_release
-from das.report.privacy import bound
 from das.tools.protection.attack import AttackOptions
 from das.tools.protection.attack.reidentification import ReidentificationScores
 from das.tools.protection.least import files as least
-from das.tools.protection.least.combining import (
-    COLUMNS,
-    CombinedCounts,
-    RemainingBound,
-    combined,
-    remaining,
-)
+from das.tools.protection.least.combining import COLUMNS, EXACT, CombinedCounts, combined, remaining
 from das.tools.protection.truth.reconstructing import (
     AttackSource,
     attack_folder,
@@ -150,7 +143,12 @@ def combine(
     create_private(out)
     private = privacy_of(noisy)
     written = rows_csv.write(out / "counts.csv", COLUMNS, both.rows(), private=private)
-    told, left = _combined(both, remaining(release))
+    told = {
+        "counts": int((both.coarse > 0).sum()),
+        "of 1 or 2, told with more than 90 %": len(both.sure),
+        "chains are apart by": both.both.apart,
+    }
+    left = [r.row for r in remaining(release, tables)]
     data = marked({"grain": both.grain.name, "summary": told, "left": left}, private)
     if show_errors and true is not None:
         data |= {"errors": both.errors(true), "small counts": both.small_counts(true)}
@@ -158,36 +156,13 @@ def combine(
     def for_a_reader() -> None:
         warn(private)
         _table(f"Counts from both releases, by {both.grain.name}", told)
-        click.echo(LEFT)
+        click.echo(EXACT)
         console().print(records_table("What is left of the guarantee", left))
         if true is not None:
             _compared(both, true, show_errors)
         click.echo(f"written: {written}")
 
     return CommandAnswer(data, for_a_reader)
-
-
-#: What a reader must know of the two together.
-LEFT = (
-    "Exact tables have no epsilon: differences that change one have no bound. Between data with the"
-    " same exact tables, NOISY keeps its guarantee. Two people who exchange places, within an area"
-    " in which the tables allow it, cost at most:"
-)
-
-
-def _combined(
-    both: CombinedCounts, bounds: Sequence[RemainingBound]
-) -> tuple[dict[str, Any], list[dict[str, object]]]:
-    """What both tell, and what is left."""
-    told = {
-        "counts": int((both.coarse > 0).sum()),
-        "of 1 or 2, told with more than 90 %": len(both.sure),
-        "chains are apart by": both.both.apart,
-    }
-    return told, [
-        {"exchange within one": r.area, "rho": f"{float(r.rho):.4g}", "epsilon": bound(r.epsilon)}
-        for r in bounds
-    ]
 
 
 def _compared(both: CombinedCounts, true: NDArray[np.int64], show_errors: bool) -> None:

@@ -7,7 +7,9 @@ atom, in two lowest units, have each other's places. Each query at the levels be
 that holds both then changes by 1 at four answers. One person who moves within it changes two. So
 the squared L2 distance is at most twice that of the move, and so is the cost
 (:mod:`das.accounting.changes`). Above that area nothing changes. A difference that alters an exact
-table has no bound at all. The noise that was drawn for a sum becomes public with the sum."""
+table has no bound at all: whatever changes the total of a lowest unit, or a group of the finest
+grain. Attributes that no grain shows keep the bound that the noisy release states for them, and so
+do other universes. The noise that was drawn for a sum becomes public with the sum."""
 
 from __future__ import annotations
 
@@ -19,15 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting import zcdp
+from das.accounting.document import StatedChange, ZcdpChange
 from das.engine.tasks import SILENT, Progress
 from das.errors import SpecError, UserError
 from das.files.release.statement import read_ours
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.names import Codes, encoded, level_inside, text
+from das.model.schema import Schema
 from das.model.spine import places
 from das.model.universe import Universe
 from das.release.opened import OpenedRelease
+from das.report.privacy import bound
 from das.tools.protection.least.chain import Chain, Grain
 from das.tools.protection.least.files import LeastRelease
 from das.tools.protection.least.posterior import SMALL, NoisyCounts, Posterior, posterior
@@ -47,13 +52,28 @@ SURE = 0.9
 
 @dataclass(frozen=True)
 class RemainingBound:
-    """What the noisy release costs between data sets in which two people of one ``area`` have each
-    other's places: ``rho``, and ``epsilon`` at ``delta`` by conversion."""
+    """What the noisy release costs between data sets that differ by ``change``: its ``cost``, rho or
+    a pure epsilon, and ``epsilon``. Both are ``None`` where exact tables tell the two apart."""
 
-    area: str
-    rho: Fraction
-    epsilon: float
-    delta: Fraction
+    change: str
+    cost: Fraction | None = None
+    epsilon: float | None = None
+
+    @property
+    def row(self) -> dict[str, str]:
+        """In words."""
+        if self.cost is None or self.epsilon is None:
+            return {"a difference in": self.change, "cost": "-", "epsilon": "no bound"}
+        cost = f"{float(self.cost):.4g}"
+        return {"a difference in": self.change, "cost": cost, "epsilon": bound(self.epsilon)}
+
+
+#: What a reader must know of the two together.
+EXACT = (
+    "Exact tables have no epsilon. Between data with the same exact tables the noisy release keeps"
+    " its guarantee: two persons of one area who exchange places cost at most twice a move of one."
+    " The noise of each exact sum is public."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,14 +224,49 @@ def _noisy(release: OpenedRelease, universe: Universe, units: Ints, group: Ints)
     return NoisyCounts.joined(parts, len(units))
 
 
-def remaining(release: OpenedRelease) -> Sequence[RemainingBound]:
-    """What is left of the guarantee of a noisy release, smallest area first."""
+def remaining(release: OpenedRelease, coarse: LeastRelease) -> list[RemainingBound]:
+    """Which differences keep a guarantee and which have none. Raises :class:`UserError` for tables
+    of other cells."""
     stated = read_ours(release.folder)
-    name = release.after.universes[0].name
-    out = []
-    for change in stated.changes[name]:
-        if change.kind == "place":
-            rho, delta = 2 * change.cost, change.delta
+    universe, *others = release.after.universes
+    last = coarse.tables.chain.grains[-1].name
+    finest = _tables(coarse, universe, release, last).chain.grains[-1]
+    changes, lost, kept = stated.changes[universe.name], [], []
+    most = [c for c in changes if c.kind == "attributes"][
+        -1:
+    ]  # it covers those of fewer attributes
+    for change in changes:
+        if change.kind == "attributes":
+            every, some = _unseen(universe.schema, finest, change.what.split(" * "))
+            if every or (some and change in most):
+                within = "" if every else f", within one group of {finest.name}"
+                kept.append(RemainingBound(change.says + within, change.cost, change.upper))
+            if every or change in most or " * " in change.what:
+                continue
+        elif change.kind == "place":
             area = level_inside(change.what.rsplit(" ", 1)[1])
-            out.append(RemainingBound(area, rho, zcdp.no_more(rho, delta), delta))
-    return sorted(out, key=lambda r: r.rho)
+            kept.append(RemainingBound(f"two persons' places, within one {area}", *_twice(change)))
+        lost.append(RemainingBound(change.says))
+    for other in others:
+        whole = stated.changes[other.name][0]
+        kept.append(RemainingBound(f"{other.name}: {whole.says}", whole.cost, whole.upper))
+    return [*sorted(kept, key=lambda r: r.epsilon or 0.0), *lost]
+
+
+def _twice(change: StatedChange) -> tuple[Fraction, float]:
+    """Twice the cost of a change, and its epsilon."""
+    cost = 2 * change.cost
+    if isinstance(change, ZcdpChange):
+        return cost, zcdp.no_more(cost, change.delta)
+    return cost, float(cost) * (1 + 1e-9)
+
+
+def _unseen(schema: Schema, grain: Grain, names: Sequence[str]) -> tuple[bool, bool]:
+    """Whether a grain tells no two, or does not tell some two, cells apart that differ in these
+    attributes alone."""
+    own = [i for i, a in enumerate(schema.attributes) if a.name in names] or range(
+        len(schema.shape)
+    )
+    group = np.moveaxis(grain.index.reshape(schema.shape), own, range(len(own)))
+    group = np.sort(group.reshape(int(np.prod(group.shape[: len(own)])), -1), axis=0)
+    return bool((group[0] == group[-1]).all()), bool((group[1:] == group[:-1]).any())
