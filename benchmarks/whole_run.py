@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -106,6 +107,7 @@ def command_cost(
         process = subprocess.Popen(
             command,
             cwd=source,
+            env=_as_installed(),
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,  # so that what it leaves behind is told from a cluster's workers
@@ -125,6 +127,20 @@ def command_cost(
         if process.returncode:
             raise RuntimeError(errors.read().decode(errors="replace").strip())
     return CommandCost(seconds, _cpu_of_children() - before, peak or None)
+
+
+@cache
+def _byte_code() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="das-byte-code-")
+
+
+def _as_installed() -> dict[str, str]:
+    """The environment of a command. Where Python is told to write no byte code, each process would
+    compile all modules, which those of a user do not: they have a folder of their own for it."""
+    out = dict(os.environ)
+    if out.pop("PYTHONDONTWRITEBYTECODE", None):
+        out["PYTHONPYCACHEPREFIX"] = _byte_code().name
+    return out
 
 
 def _adopt() -> None:
