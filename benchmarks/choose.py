@@ -21,20 +21,29 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
-from benchmarks.common import CONFIG, Figures
+from benchmarks.common import CONFIG, ROOT, Figures
 from das.accounting.guarantee import exact_epsilon
 from das.accounting.invariant_neighbours import INVARIANT_NEIGHBOURS
 from das.cli import main as das
 from das.design.model import Estimand
+from das.engine import Silent
 from das.model.budget import PlannedMeasurement, seen
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
+from das.risk import hierarchical_posterior
 from das.risk.joint import joint_marginal_posterior
 from das.risk.one_level import decision_probability
+from das.risk.recursion import NEAR, Noise, evidence, log_odds
 from das.spec import RunSpec, load, of_kind
-from das.tools.planning.ground import of_units
+from das.tools.areas.page import planned
+from das.tools.planning.ground import of_areas, of_units
+from das.truth.preparation import PublicTree
 from docs.picture import BROWSERS
 
+#: The input whose blocks the areas are of.
+SIMULATED = ROOT / "data" / "pl94_2010"
 UNITS = (1, 52, 3221, 73057, 217740, 6_500_000)
 Z = NormalDist().inv_cdf(0.975)
 #: What a page must keep: margins, epsilon above the exact one, and risk, relatively.
@@ -49,8 +58,14 @@ READ = """() => {
       r.querySelector("[data-noise]").dataset.noise, r.querySelector("[data-estimate]").dataset.estimate]),
     epsilon: Number(document.getElementById("epsilon").dataset.epsilon),
     relations: Object.fromEntries(rows("#relations tr", (r) => [r.dataset.relation, Number(r.dataset.epsilon)])),
+    areas: document.getElementById("area") && [...document.getElementById("area").options].map((option) => {
+      const chosen = document.getElementById("area");
+      chosen.value = option.value;
+      chosen.dispatchEvent(new Event("change"));
+      return rows("tr[data-area-query]", (r) => Number(r.querySelector("td").dataset.margin));
+    }).slice(1),
     risk: Object.fromEntries(rows("#risk li", (r) => [r.dataset.risk, Number(r.dataset.value)])),
-    ladder: Number(document.getElementById("risk").dataset.ladder),
+    worst: Object.fromEntries(rows("#risk li", (r) => [r.dataset.risk, Number(r.dataset.worst)])),
     prior: Number(document.getElementById("prior").value),
     secret: document.getElementById("secret").value,
     toml: document.getElementById("toml").value,
@@ -122,18 +137,22 @@ class Differences:
 
     noise: int = 0
     estimate: float = 0.0
+    areas: float = 0.0
     low: float = np.inf
     high: float = -np.inf
     risk: float = 0.0
+    worst_low: float = np.inf
 
     @property
     def kept(self) -> bool:
         return (
             self.noise == 0
             and self.estimate <= MARGINS
+            and self.areas <= MARGINS
             and self.low >= 0
             and self.high <= EPSILON
             and self.risk <= RISK
+            and self.worst_low >= -1e-6
         )
 
     def add(self, read: Mapping[str, Any], units: Sequence[int]) -> None:
@@ -141,7 +160,35 @@ class Differences:
         spec = of_kind(RunSpec, load(read["toml"], where="the page"), "the page")
         self._margins(read, spec, units)
         self._epsilon(read, exact(spec))
-        self._risk(read, spec)
+        self._risk(read, spec, units)
+
+    def of_areas(self, read: Mapping[str, Any], data: Sequence[Path], listed: Path) -> None:
+        """Margins of areas, against :mod:`das.design` by query, and those of totals against ``das
+        plan --areas``."""
+        spec = of_kind(RunSpec, load(read["toml"], where="the page"), "the page")
+        kind, ground = of_areas(spec, data, listed, Silent())
+        queries = list(dict.fromkeys(m[1] for m in read["margins"]))
+        asked = [
+            Estimand(kind, q, areas=True, some=(i,))
+            for i in range(len(read["areas"]))
+            for q in queries
+        ]
+        model = ground.model(asked)
+        costs = {(d.level, d.query): float(d.cost) for d in spec.persons.plan.plain}
+        rho = np.array([costs[pair] for pair in model.measurements.pairs])
+        f = model.variances(model.measurements.precision(rho))
+        exactly = Z * np.sqrt(f).reshape(len(read["areas"]), len(queries))
+        said = np.array(read["areas"])
+        self.areas = max(self.areas, _off(exactly, said))
+        spines = planned(spec, data, "persons", listed, Silent()).spines
+        own = "tabulation" if spec.geography.spine == "tabulation" else "production"
+        estimate = next(s.estimate for s in spines if s.name == own)
+        totals, exactly = said[:, queries.index("total")], Z * estimate
+        narrow = min(d.parameter for d in spec.persons.plan.measurements) < 1
+        # discrete noise as narrow as that varies less than the plan has it
+        self.areas = max(
+            self.areas, _off(exactly, np.minimum(totals, exactly) if narrow else totals)
+        )
 
     def by_command(self, read: Mapping[str, Any], folder: Path) -> None:
         """The same from what ``das check`` and ``das account`` print."""
@@ -183,7 +230,7 @@ class Differences:
                 continue
             self.low, self.high = min(self.low, said / low - 1), max(self.high, said / high - 1)
 
-    def _risk(self, read: Mapping[str, Any], spec: RunSpec) -> None:
+    def _risk(self, read: Mapping[str, Any], spec: RunSpec, units: Sequence[int]) -> None:
         """By :mod:`das.risk`: its costs are of one count, of variance 1/2 rho."""
         u = spec.persons
         plan, prior, axis = u.plan, read["prior"], u.schema.axis(read["secret"])
@@ -199,11 +246,112 @@ class Differences:
         one = 1 / (2 * float(finest.parameter))
         alone = float(joint_marginal_posterior(rho=[one], prior=prior))
         found = float(decision_probability(rho=one, prior=0.5))
-        for name, exact in (("all", every), ("alone", alone), ("decided", found)):
+        delta = float(spec.terms.delta)
+        odds, chance = lone(one)
+        ladder = rungs(plan, finest.query)
+        known = {
+            "all": every,
+            "alone": alone,
+            "decided": found,
+            "ladder": float(
+                joint_marginal_posterior(
+                    rho=[1 / (2 * float(d.parameter)) for d in ladder], prior=prior
+                )
+            ),
+        }
+        worst = {"alone": exceeded(odds, chance, prior, delta)}
+        if len(ladder) > 1:
+            above = 1 / (2 * float(ladder[1].parameter))
+            others = max(1, units[-1] // units[plan.levels.index(ladder[1].level)] - 1)
+            known["hierarchy"], worst["hierarchy"] = two_levels(one, above, others, prior, delta)
+        for name, exact in known.items():
             self.risk = max(self.risk, abs(read["risk"][name] / exact - 1))
-        ladder = [1 / (2 * float(d.parameter)) for d in rungs(plan, finest.query)]
-        exact = float(joint_marginal_posterior(rho=ladder, prior=prior))
-        self.risk = max(self.risk, abs(read["ladder"] / exact - 1))
+        for name, exact in worst.items():
+            self.worst_low = min(self.worst_low, read["worst"][name] / exact - 1)
+            self.risk = max(self.risk, abs(read["worst"][name] / exact - 1))
+
+
+def _off(exactly: Any, said: Any) -> float:
+    """The largest difference, relative; what is below a thousandth of a person is nothing."""
+    exactly = np.where(exactly < 1e-3, 0.0, exactly)
+    return float((np.abs(said - exactly) / np.where(exactly > 0, exactly, 1.0)).max())
+
+
+def lone(rho: float) -> tuple[Any, Any]:
+    """The log-odds that one count adds for the truth, and how likely they are."""
+    z, chance = Noise(DISCRETE_GAUSSIAN, rho).pmf(NEAR)
+    return evidence(1 + z, DISCRETE_GAUSSIAN, rho), chance
+
+
+def exceeded(odds: Any, chance: Any, prior: float, delta: float) -> float:
+    """The belief that is exceeded with the probability delta at most."""
+    order = np.argsort(-odds)
+    beyond = np.cumsum(chance[order]) > delta
+    return float(expit(log_odds(prior) + odds[order][beyond.argmax()]))
+
+
+#: Wider noise is not given to :func:`das.risk.hierarchical_posterior`: its window is.
+WIDE = 5e-3
+#: More pairs of values than this are thinned out.
+MANY = 4_000_000
+
+
+def two_levels(
+    rho1: float, rho2: float, others: int, prior: float, delta: float
+) -> tuple[float, float]:
+    """What :func:`das.risk.hierarchical_posterior` is on average, where the unit above has many, and
+    what it exceeds with the probability delta at most."""
+    (odds, chance), rest = lone(rho1), rho1 / others
+    if min(rest, rho2) >= WIDE:
+        z2, p2 = Noise(DISCRETE_GAUSSIAN, rho2).pmf(NEAR)
+        y, py = Noise(DISCRETE_GAUSSIAN, rest).pmf(NEAR)
+        many, step = 10 * len(z2), max(1, 2**20 // len(z2) ** 2)
+        given = [
+            hierarchical_posterior(
+                0,
+                (many + z2)[:, None],
+                (many - 1 + some)[None, :],
+                rho1=rho1,
+                rho2=rho2,
+                d=others,
+                prior=0.5,
+            )
+            for some in np.split(y, range(step, len(y), step))
+        ]
+        more = (log_odds(np.concatenate(given, axis=1)) + rho1).ravel()
+        likely = np.multiply.outer(p2, py).ravel()
+        average = None
+    elif rest + rho2 <= 0.25:  # the sum of two narrow lattices is one
+        own = 1 / (1 / rho2 + 1 / rest)
+        more, likely = lone(own)
+        average = float(joint_marginal_posterior(rho=[rho1, own], prior=prior))
+    else:
+        likely = np.convolve(lone(rho2)[1], lone(rest)[1])
+        more, likely, average = np.log(likely[:-1] / likely[1:]), likely[:-1], None
+    if len(odds) * len(more) > MANY:
+        (odds, chance), (more, likely) = _few(odds, chance), _few(more, likely)
+    if average is None:
+        average = float(
+            sum(
+                c * (likely @ expit(log_odds(prior) + o + more))
+                for o, c in zip(odds, chance, strict=True)
+            )
+        )
+    order = np.argsort(more)
+    more, beyond = more[order], np.append(np.cumsum(likely[order][::-1])[::-1], 0.0)
+    low, high = odds.min() + more.min(), odds.max() + more.max()
+    while high - low > 1e-7 * (1 + abs(high)):
+        middle = (low + high) / 2
+        at = np.searchsorted(more, middle - odds, side="right")
+        low, high = (middle, high) if chance @ beyond[at] > delta else (low, middle)
+    return average, float(expit(log_odds(prior) + high))
+
+
+def _few(odds: Any, chance: Any) -> tuple[Any, Any]:
+    """At most some 1,500 values: of several, the least, with what they have together."""
+    order = np.argsort(odds)[chance[np.argsort(odds)] > 1e-18]
+    start = np.arange(0, len(order), -(-len(order) // 1500))
+    return odds[order][start], np.add.reduceat(chance[order], start)
 
 
 def rungs(plan: Plan, query: str) -> Sequence[PlannedMeasurement]:
@@ -237,6 +385,18 @@ def readings(browser: Any, file: Path, fragments: Sequence[str]) -> Iterator[dic
         page.close()
 
 
+def drawn_areas(spec: RunSpec, data: Sequence[Path], file: Path, seed: int = 0) -> None:
+    """A list of blocks: runs of them that cut the tree, some here and there, and all of them."""
+    spine, rng = PublicTree.read(spec, data, Silent()).spine, np.random.default_rng(seed)
+    blocks = spine.codes[-1]
+    each = [rng.random(len(blocks)) < 0.3, np.ones(len(blocks), dtype=bool)]
+    for _ in range(8):
+        start, length = rng.integers(len(blocks)), rng.integers(1, len(blocks) // 2)
+        each.append((np.arange(len(blocks)) - start) % len(blocks) < length)
+    rows = [f"{i},{b.decode()}" for i, inside in enumerate(each) for b in blocks[inside]]
+    file.write_text("area,block\n" + "\n".join(rows), "utf-8")
+
+
 #: How long a control takes to answer: the median over moves of the first share.
 ANSWERS = """() => {
   const range = document.querySelector("#levels input[type=range]"), times = [];
@@ -255,6 +415,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--settings", type=int, default=200)
     parser.add_argument("--config", default=str(CONFIG))
     parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--data", type=Path, action="append", default=[])
+    parser.add_argument("--areas", type=Path, help="with --data: a list of blocks, or a kind")
     parser.add_argument("--units", default=",".join(map(str, UNITS)))
     asked = parser.parse_args(argv)
     figures = Figures("choose")
@@ -285,8 +447,23 @@ def main(argv: Sequence[str] | None = None) -> None:
         figures("epsilon above its lower end, least", met.low, "relative", at_least=0)
         figures("epsilon above its upper end, most", met.high, "relative", at_most=EPSILON)
         figures("risk", met.risk, "relative", at_most=RISK)
+        figures("risk at worst, least", met.worst_low, "relative", at_least=-1e-6)
         page.reload()
         figures("a control answers", page.evaluate(ANSWERS), "ms", at_most=50)
+        spec = of_kind(RunSpec, load(read["toml"], where="the page"), "the page")
+        listed, data = asked.areas or folder / "areas.csv", asked.data or [SIMULATED]
+        if asked.areas is None:
+            drawn_areas(spec, data, listed)
+        begin = perf_counter()
+        given = [word for path in data for word in ("--data", path)]
+        command("plan", asked.config, "--page", file, "--areas", listed, *given, *changes)
+        size = file.stat().st_size
+        figures("page with areas made", perf_counter() - begin, "s", at_most=5, bytes=size)
+        for read in readings(browser, file, fragments[: asked.settings // 10]):
+            met.of_areas(read, data, listed)
+        figures("margins of areas", met.areas, "relative", at_most=MARGINS)
+        page.goto(file.as_uri())
+        figures("a control answers next to areas", page.evaluate(ANSWERS), "ms", at_most=50)
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ const SAME = D.queries.map((q) => {  // pairs of rows with the same answer
   q.index.forEach((a, i) => q.index.forEach((b, j) => { if (a === b) pairs.push(i * ROWS + j); }));
   return pairs;
 });
-function inverse(matrix) {
-  const n = ROWS, a = matrix.slice(), out = new Float64Array(n * n);
+function inverse(matrix, n = ROWS) {
+  const a = matrix.slice(), out = new Float64Array(n * n);
   let trace = 0;
   for (let i = 0; i < n; i++) trace += a[i * n + i];
   for (let i = 0; i < n; i++) { a[i * n + i] += 1e-15 * Math.max(trace, 1e-300); out[i * n + i] = 1; }
@@ -79,8 +79,8 @@ function inverse(matrix) {
   }
   return out;
 }
-function givenTotal(c) {
-  const n = ROWS, shift = new Float64Array(n);
+function givenTotal(c, n = ROWS) {
+  const shift = new Float64Array(n);
   for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) shift[i] += c[i * n + j];
   const all = sum([...shift]);
   return c.map((x, at) => {
@@ -135,8 +135,8 @@ function variances(c) {
     });
   });
 }
-function product(a, b) {
-  const n = ROWS, out = new Float64Array(n * n);
+function product(a, b, n = ROWS) {
+  const out = new Float64Array(n * n);
   for (let i = 0; i < n; i++) for (let k = 0; k < n; k++) if (a[i * n + k]) {
     for (let j = 0; j < n; j++) out[i * n + j] += a[i * n + k] * b[k * n + j];
   }
@@ -160,6 +160,79 @@ function worth(c, f, plan) {
       if (factor) for (const at of SAME[k]) h += DEPTH[l] * factor * inner[g][m][at];
     });
     return EACH * Math.abs(h) * plan.rho;
+  }));
+}
+// --- areas of real blocks, as das/design/recursion.py and das/design/areas.py have them
+
+const A = D.areas;
+const ALIKE = A?.sorts.map(([rows]) => A.queries.map(({ index }) => {  // pairs of a node's rows with the same answer
+  const pairs = [];
+  rows.forEach((a, i) => rows.forEach((b, j) => { if (index[a] === index[b]) pairs.push(i * rows.length + j); }));
+  return pairs;
+}));
+const PLACES = A?.sorts.map(([big]) => A.sorts.map(([small]) => {  // where a matrix is in one of a node with more rows
+  const at = small.map((r) => big.indexOf(r));
+  return at.includes(-1) ? null : at.flatMap((i) => at.map((j) => i * big.length + j));
+}));
+function gather(into, sort, parts, matrix, sortOf) {
+  for (let e = 0; e < parts.length; e += 2) {
+    const from = matrix[parts[e]], at = PLACES[sort][sortOf(parts[e])];
+    for (let i = 0; i < from.length; i++) into[at[i]] += parts[e + 1] * from[i];
+  }
+  return into;
+}
+const turned = (a, n) => a.map((_, at) => a[(at % n) * n + Math.floor(at / n)]);
+// The variance of an answer of each query in each area.
+function areaVariances(plan) {
+  const zeros = () => A.pieces.map(() => new Float64Array(QUERIES)), value = zeros(), size = zeros();
+  const rows = A.sorts.map((s) => s[0].length), empty = (sort) => new Float64Array(rows[sort] ** 2);
+  const thing = (t) => A.things[t][0], piece = (i) => thing(A.pieces[i][0]);
+  const precision = D.classes.map(([level, holds]) => plan.queries[level].map((s) => EACH * s * sum(holds.map((l) => plan.levels[l]))));
+  for (let m = 0; m < KINDS; m++) {
+    const own = A.sorts.map(([, classes], sort) => {
+      const matrix = empty(sort);
+      for (const k of classes) precision[k].forEach((p, q) => {
+        const times = p * A.queries[q].factor[m];
+        if (times) for (const at of ALIKE[sort][q]) matrix[at] += times;
+      });
+      return matrix;
+    });
+    const c = [], k = [], inward = [];
+    for (const [sort, parts] of A.things) {
+      const n = rows[sort], [, , known, settled] = A.sorts[sort];
+      let precise = own[sort];
+      if (parts.length) {
+        const s = gather(empty(sort), sort, parts, c, thing);
+        if (settled && m === 0) {  // the totals of all parts are known
+          let trace = 0;
+          for (let i = 0; i < n; i++) trace += s[i * n + i];
+          for (let i = 0; i < n * n; i++) s[i] += Math.max(trace, 1);
+        }
+        k[c.length] = inverse(s, n);
+        precise = k[c.length].map((x, at) => x + own[sort][at]);
+      }
+      c.push(known && m === 0 ? givenTotal(inverse(precise, n), n) : inverse(precise, n));
+    }
+    A.pieces.forEach(([t, whole, cut], i) => {
+      const sort = thing(t), n = rows[sort];
+      let rest = c[t];
+      if (whole.length || cut.length) {
+        const w = gather(empty(sort), sort, whole, c, thing), p = gather(w.slice(), sort, cut, inward, piece);
+        const b = product(p, k[t], n), off = product(b, turned(p, n), n);
+        inward[i] = product(b, c[t], n);
+        const back = product(inward[i], turned(b, n), n);
+        rest = w.map((x, at) => x - off[at] + back[at]);
+      }
+      A.queries.forEach(({ factor }, q) => {
+        const times = factor[m] * D.multiplicity[m] / A.answers[q];
+        if (times) for (const at of ALIKE[sort][q]) { value[i][q] += times * rest[at]; size[i][q] += Math.abs(times * rest[at]); }
+      });
+    });
+  }
+  return A.areas.map((parts) => D.queries.map((_, q) => {
+    let f = 0, whole = 0;
+    for (let e = 0; e < parts.length; e += 2) { f += parts[e + 1] * value[parts[e]][q]; whole += parts[e + 1] * size[parts[e]][q]; }
+    return f > NONE * whole ? f : 0;
   }));
 }
 // The least m with P[|X| <= m] of at least 95 %, as das/model/mechanisms.py has it: the continuous quantile for noise
@@ -210,12 +283,12 @@ function drawsOf(relation, plan) {  // the precisions of each class
 // An upper end of epsilon at delta for the worst move of a relation. A tiny Gaussian of rho * smooth is composed with
 // each move: leaving it out is post-processing, so the sum bounds delta from above, and it ends the sum. All aliases of
 // the periodic sum are positive, too.
-function epsilon(relation, plan, smooth) {
+function epsilon(relation, plan, smooth, delta = D.delta[1]) {
   const draws = drawsOf(relation, plan), moves = D.moves[relation.moves];
   const rhoOf = D.paths.map((path) => sum(path.map((k) => sum(draws[k]))) / 2);
   const rho = Math.max(...moves.map((move) => sum(move.map((i) => rhoOf[i]))));
   if (!(rho > 0)) return 0;
-  const extra = rho * smooth, r = rho + extra, delta = D.delta[1], target = Math.log(delta);
+  const extra = rho * smooth, r = rho + extra, target = Math.log(delta);
   const top = r + 2 * Math.sqrt(-r * target);
   let low = 1e-9, high = 1e9;
   for (let i = 0; i < 200; i++) {  // the saddle point, near which the terms have the size of the answer
@@ -287,6 +360,53 @@ function believed(precisions, prior) {
     wrong += (n ? 1 : 0.5) * step * Math.exp(re[n]) * Math.cos(im[n]) * Math.cos(odds * v) / Math.cosh(Math.PI * v);
   });
   return 1 - Math.exp(-odds / 2) * wrong;
+}
+// The noise of one count of precision p: the log-odds that its values add for the truth, the highest first, and how
+// likely they are. Of very wide noise, neighbors are taken at the highest.
+function noiseOf(p) {
+  p = Math.max(p, 1e-8);
+  const far = Math.ceil(Math.sqrt(80 / p)) + 1, width = Math.ceil(far / 1000), odds = [], chance = [];
+  for (let z = far; z >= -far; z--) {
+    if ((far - z) % width === 0) { odds.push(p / 2 * (2 * z + 1)); chance.push(0); }
+    chance[chance.length - 1] += Math.exp(-p * z * z / 2);
+  }
+  const all = sum(chance);
+  return { odds, chance: chance.map((t) => t / all) };
+}
+// What Kazan and Reiter's second level adds (das/risk/hierarchy.py): the noisy count x2* of the unit above, and y1* of
+// its d other units. With a flat prior of x2 on all whole numbers their likelihood is that of v = x2* - y1*, which is the
+// bit plus two noises. The bound x2 >= x1 of the paper only lowers the posterior: x2 has the same distribution given x1 = 1
+// as given 0 but for its mean, which is higher by less than 1, so that P[x2 >= 1 | 1] <= P[x2 >= 0 | 0]. The sum of two
+// narrow lattices is one, by Poisson's formula to 1e-16; and less than all of one of the noises says no more.
+function above(p2, y1) {
+  const one = 1 / (1 / p2 + 1 / y1), least = Math.min(p2, y1);
+  if (p2 + y1 <= 0.5) return one;
+  if (least < 2e-4) return least;
+  const a = noiseOf(p2).chance, b = noiseOf(y1).chance, chance = new Array(a.length + b.length - 1).fill(0);
+  a.forEach((s, i) => b.forEach((t, j) => { chance[i + j] += s * t; }));
+  const odds = chance.map((g, i) => (i ? Math.log(g / chance[i - 1]) : 0));
+  odds[0] = odds[1];
+  return { odds, chance };
+}
+// The average belief from a count of precision p and what is above it, and what is exceeded in at most one case of 1/delta.
+function twoLevels(p, more, prior) {
+  const start = Math.log(prior / (1 - prior)), expit = (x) => 1 / (1 + Math.exp(-x)), own = noiseOf(p);
+  const other = typeof more === "number" ? noiseOf(more) : more ?? { odds: [0], chance: [1] };
+  const average = more && typeof more === "object"
+    ? sum(other.odds.map((e, j) => other.chance[j] * sum(own.odds.map((o, i) => own.chance[i] * expit(start + e + o)))))
+    : believed(more ? [p, more] : [p], prior);
+  let low = own.odds.at(-1) + other.odds.at(-1), high = own.odds[0] + other.odds[0], held = 0;
+  const upTo = own.chance.map((t) => (held += t));
+  while (high - low > 1e-6 * (1 + Math.abs(high))) {
+    const middle = (low + high) / 2;
+    let i = own.odds.length - 1, beyond = 0;
+    other.odds.forEach((e, j) => {  // downwards: fewer and fewer of the first are enough
+      while (i >= 0 && own.odds[i] + e <= middle) i--;
+      beyond += i < 0 ? 0 : other.chance[j] * upTo[i];
+    });
+    if (beyond > D.delta[1]) low = middle; else high = middle;
+  }
+  return [average, expit(start + high)];
 }
 // How often an intruder who starts at ``prior`` decides for the truth, from one count of precision p.
 function decided(p, prior) {
@@ -413,6 +533,12 @@ function build() {
     (id === "goal-level" ? D.words.map(titled) : D.queries.map((q) => q.title))
       .forEach((text, i) => $(id).append(element("option", { value: i }, text)));
   }
+  if (A) {
+    $("goal-level").append(element("option", { value: LEVELS }, `${A.kind}: the middle one`));
+    ["The middle one, count by count", ...A.titles].forEach((text, i) => $("area").append(element("option", { value: i - 1 }, text)));
+    $("areas").hidden = false;
+    $("area").addEventListener("change", showAreas);
+  }
   $("goal-level").value = LEVELS - 3;
   $("goal-query").value = Math.max(0, D.queries.findIndex((q) => q.name === "votingage"));
   for (const r of D.relations.filter((r) => r.says.includes("is another"))) {
@@ -424,23 +550,31 @@ function build() {
 
 // Where a place of a level is in the middle: published, or the mean of a number that is typed in.
 const sizeOf = (l) => D.median?.[l] ?? (Number($("people").value) > 0 ? Number($("people").value) / UNIT[l] : null);
-function sentences(f) {
-  const at = (l) => Math.max(0, LEVELS - l), by = (...names) => names.map((n) => D.queries.findIndex((q) => q.name === n)).filter((q) => q >= 0);
-  const wanted = [
-    ["A redistricting analyst", at(2), by("total", "votingage", "votingage * hispanic * cenrace")],
-    ["A demographer", at(4), by("votingage", "hispanic * cenrace", "hhgq")],
-    ["A town", at(3), by("total", "votingage", "hispanic")],
-    ["A small group", at(2), by("hispanic * cenrace")]];
-  return wanted.map(([who, l, some]) => {
+const WANTED = [["A redistricting analyst", 2, ["total", "votingage", "votingage * hispanic * cenrace"]],
+  ["A demographer", 4, ["votingage", "hispanic * cenrace", "hhgq"]],
+  ["A town", 3, ["total", "votingage", "hispanic"]],
+  ["A small group", 2, ["hispanic * cenrace"]]];
+// What each of four readers needs, of the place that ``place`` names for a level, with its variances.
+function sentences(place) {
+  return WANTED.map(([who, l, names]) => {
+    const [name, f] = place(Math.max(0, LEVELS - l)), some = names.map((n) => D.queries.findIndex((q) => q.name === n)).filter((q) => q >= 0);
     const asked = some.length ? some : D.queries.map((_, q) => q).slice(0, 3);
-    const margins = asked.map((q) => `${queryWords(q)} within ±${say(Z * Math.sqrt(f[l][q]))}`);
-    const size = sizeOf(l), of = size ? ` of ${Math.round(size).toLocaleString("en-US")}` : "";
-    const m = Math.max(1, Math.ceil(Z * Math.sqrt(f[l][asked[0]])));
+    const margins = asked.map((q) => (f[q] ? `${queryWords(q)} within ±${say(Z * Math.sqrt(f[q]))}` : `${queryWords(q)} exactly`));
+    const m = Math.max(1, Math.ceil(Z * Math.sqrt(f[asked[0]])));
     const group = who === "A small group" ? ` So fewer than ${m.toLocaleString("en-US")} of a group there cannot be told from nobody.` : "";
-    return [who, `${titled(inside(l))}${of}: ${margins.join(", ")}.${group}`];
-  });
+    return [element("dt", {}, who), element("dd", {}, `${name}: ${margins.join(", ")}.${group}`)];
+  }).flat();
 }
-
+const levelPlace = (f) => (l) => [titled(inside(l)) + (sizeOf(l) ? ` of ${Math.round(sizeOf(l)).toLocaleString("en-US")}` : ""), f[l]];
+// Of areas the middle one, by each count: its variances; and the widest.
+const ofAreas = (v, part) => D.queries.map((_, q) => v.map((f) => f[q]).sort((a, b) => a - b)[Math.floor((v.length - 1) * part)]);
+function showAreas() {
+  const v = (shown.areas ??= areaVariances(shown.plan)), at = Number($("area").value), f = at < 0 ? ofAreas(v, 0.5) : v[at], most = ofAreas(v, 1);
+  $("area-sentences").replaceChildren(...sentences(() => [$("area").selectedOptions[0].textContent, f]));
+  const cell = (x) => element("td", { "data-margin": Z * Math.sqrt(x) }, x ? `±${say(Z * Math.sqrt(x))}` : "exact");
+  $("area-margins").replaceChildren(...D.queries.map((q, i) => element("tr", { "data-area-query": q.name },
+    element("th", { scope: "row" }, q.title), cell(f[i]), cell(most[i]))));
+}
 function show() {
   const plan = planOf(state), c = inverses(plan), f = c && variances(c), w = c && worth(c, f, plan);
   shown = { plan, f };
@@ -465,7 +599,7 @@ function show() {
   if (document.activeElement !== $("rho")) $("rho").value = b === 1n ? `${a}` : Number(plan.rho.toPrecision(7));
   if (!$("total").held) $("total").value = Math.round(Math.log10(plan.rho) * 100);
   told(epsilon(D.relations[0], plan, COARSE));
-  if (c) $("sentences").replaceChildren(...sentences(f).flatMap(([who, text]) => [element("dt", {}, who), element("dd", {}, text)]));
+  if (c) $("sentences").replaceChildren(...sentences(levelPlace(f)));
   $("undo").disabled = !undone.length;
   history.replaceState(null, "", `#${written(state)}`);
   clearTimeout(later);
@@ -487,6 +621,7 @@ function showPrivacy() {
     row.dataset.epsilon = e;
     row.lastChild.textContent = upward(e);
   });
+  if (A && f) steps.unshift(showAreas);
   steps.push(() => showRisk(found), () => { if (f) showCurve(f); }, () => {
     $("toml").value = toml();
     document.body.dataset.settled = written(state);
@@ -503,31 +638,43 @@ function told(e) {
   $("epsilon").dataset.epsilon = e;
   $("total").setAttribute("aria-valuetext", `epsilon ${upward(e)}`);
 }
+const after = (odds, prior) => prior / (prior + (1 - prior) * Math.exp(-odds));
 function showRisk(found) {
   const { plan } = shown, prior = Number($("prior").value), name = $("secret").value;
   const relation = D.relations.find((r) => r.name === name), draws = drawsOf(relation, plan);
   const average = Math.max(...D.paths.map((path) => believed(path.flatMap((k) => draws[k].flatMap((p) => [p, p])), prior)));
-  const worst = prior * Math.exp(found[name]) / (1 - prior + prior * Math.exp(found[name]));
+  // P[L > t] <= delta(e) / (1 - exp(e - t)) for every e < t
+  const part = found[name] / (found[name] - 2 * Math.log(D.delta[1]));
+  const most = part && epsilon(relation, plan, 3e-4, part * D.delta[1]) - Math.log(1 - part), worst = after(most, prior);
+  const most_ = (x) => Math.min(100, x > 0.9995 ? Math.ceil(x * 1e6) / 1e4 : Math.ceil(x * 1e3) / 10);
   const chance = (x) => (x > 0.9995 ? `${(Math.floor(x * 1e6) / 1e4).toFixed(4)}` : (100 * x).toFixed(1));
   const attribute = $("secret").selectedOptions[0].textContent.toLowerCase();
   const finest = D.queries.reduce((best, q, i) => (q.answers >= D.queries[best].answers && plan.each[LEVELS - 1][i] ? i : best), 0);
   const one = EACH * plan.each[LEVELS - 1][finest], each = [];
-  for (let l = LEVELS - 1; l >= 0; l--) {  // up to a level that is measured without it
-    if (plan.each[l][finest]) each.push(EACH * plan.each[l][finest]);
-    else if (sum(plan.each[l])) break;
+  let up = null;  // the next level that is measured with it, and so on up to one that is measured without it
+  for (let l = LEVELS - 1; l >= 0; l--) {
+    if (plan.each[l][finest]) {
+      each.push(EACH * plan.each[l][finest]);
+      if (l < LEVELS - 1) up ??= l;
+    } else if (sum(plan.each[l])) break;
   }
-  const alone = one ? believed([one], prior) : prior, ladder = believed(each, prior);
-  const chanceOf = one ? decided(one, 0.5) : 0.5;
+  const ladder = believed(each, prior), chanceOf = one ? decided(one, 0.5) : 0.5, rare = (1 / D.delta[1]).toLocaleString("en-US");
+  const [alone, aloneMost] = one ? twoLevels(one, null, prior) : [prior, prior];
+  const others = up === null ? 0 : Math.max(1, Math.floor(LAST / UNIT[up]) - 1);
+  const [both, bothMost] = one && up !== null ? twoLevels(one, above(EACH * plan.each[up][finest], one / others), prior) : [alone, aloneMost];
+  const low = inside(LEVELS - 1), told = D.queries[finest].title.toLowerCase();
   const rows = [
-    ["all", average, `An intruder who knows everything but the ${attribute} of one person, sees every noisy answer and takes the truth for ${chance(prior)} % likely, believes it at ${chance(average)} % afterwards on average. Except in one case of ${(1 / D.delta[1]).toLocaleString("en-US")}, he believes it at ${Math.min(100, Math.ceil(worst * 1e6) / 1e4)} % or less.`],
-    ["alone", alone, `Of a person who is alone in a ${inside(LEVELS - 1)} with what “${D.queries[finest].title.toLowerCase()}” tells, one noisy answer moves him from ${chance(prior)} % to ${chance(alone)} % on average; if that person is alone in all places above, too, ${each.length} answers move him to ${chance(ladder)} %.`],
-    ["decided", chanceOf, `Of 100 persons who may be there or not, the noisy count of the ${inside(LEVELS - 1)} lets him find ${say(100 * chanceOf)}. Without any release he finds 50.`]];
+    ["all", average, worst, `An intruder who knows everything but the ${attribute} of one person, sees every noisy answer and starts at ${chance(prior)} %, ends on average at ${chance(average)} %, at worst at ${most_(worst)} %.`],
+    ["alone", alone, aloneMost, `If the intruder looks at one noisy count of the ${low} (“${told}”), this ends on average at ${chance(alone)} %, at worst at ${most_(aloneMost)} %.`]];
+  if (up !== null && one) rows.push(["hierarchy", both, bothMost, `With the counts of the ${inside(up)} and of its other places, too, it ends on average at ${chance(both)} %, at worst at ${most_(bothMost)} % (Kazan and Reiter’s two levels, with ${others.toLocaleString("en-US")} other places).`]);
+  rows.push(["ladder", ladder, null, `A person who is alone with that in the ${low} and in all places above ends on average at ${chance(ladder)} %, from ${each.length} counts.`],
+    ["decided", chanceOf, null, `Of 100 persons who may be there or not, the noisy count of the ${low} lets an intruder find ${say(100 * chanceOf)}. Without any release it is 50.`]);
   const lone = D.alone?.[D.queries[finest].name];
   if (lone !== undefined) {
-    rows.push(["persons", lone * chanceOf, `In the run ${lone.toLocaleString("en-US")} persons are alone in their ${inside(LEVELS - 1)} with that. He would find ${Math.round(lone * chanceOf).toLocaleString("en-US")} of them; without any release ${Math.round(lone / 2).toLocaleString("en-US")}.`]);
+    rows.push(["persons", lone * chanceOf, null, `In the run ${lone.toLocaleString("en-US")} persons are alone in their ${low} with that. An intruder would find ${Math.round(lone * chanceOf).toLocaleString("en-US")} of them; without any release ${Math.round(lone / 2).toLocaleString("en-US")}.`]);
   }
-  $("risk").replaceChildren(...rows.map(([id, value, text]) => element("li", { "data-risk": id, "data-value": value }, text)));
-  $("risk").dataset.ladder = ladder;
+  $("risk").replaceChildren(...rows.map(([id, value, high, text]) => element("li", { "data-risk": id, "data-value": value, "data-worst": high ?? "" }, text)));
+  $("rare").textContent = `“At worst” is exceeded in at most one case of ${rare}.`;
 }
 function showCurve(f) {
   const own = planOf(Object.values(PRESETS)[0]), before = variances(inverses(own)), plan = shown.plan;
@@ -563,7 +710,7 @@ function start() {
   });
   $("goal").addEventListener("submit", (event) => {
     event.preventDefault();
-    const margin = Number($("goal-margin").value), now = shown.f && Z * Math.sqrt(shown.f[$("goal-level").value][$("goal-query").value]);
+    const margin = Number($("goal-margin").value), now = shown.f && Z * Math.sqrt((shown.f[$("goal-level").value] ?? ofAreas(shown.areas ??= areaVariances(shown.plan), 0.5))[$("goal-query").value]);
     if (!(margin > 0) || !(now > 0)) { $("goal-says").textContent = "That count is exact, or there is no margin to reach."; return; }
     const rho = shown.plan.rho * (now / margin) ** 2, digits = 10 ** (Math.floor(Math.log10(rho)) - 5);
     become({ ...copy(state), rho: String(Number((Math.ceil(rho / digits) * digits).toPrecision(6))) });

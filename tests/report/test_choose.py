@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from benchmarks.choose import READ, UNITS, Differences, opened, settings
+from benchmarks.choose import READ, SIMULATED, UNITS, Differences, drawn_areas, opened, settings
+from das.files import packaged
+from das.spec import RunSpec, load, of_kind
 from tests.commands import Commands, Das
 from tests.worlds import Worlds
 
@@ -95,6 +97,30 @@ def test_every_number_is_that_of_the_configuration_that_the_page_gives(
     assert met.kept, met
 
 
+@pytest.mark.parametrize("spine", ["tabulation", "optimized"])
+def test_margins_of_areas_are_those_of_das_plan(
+    made: Callable[..., Path], page: Any, tmp_path: Path, spine: str
+) -> None:
+    """Of areas that cut the tree, also with queries that are not measured, and of all there is."""
+    listed, text = tmp_path / "drawn.csv", packaged.configuration(Path("pl94-2010"))[0]
+    drawn_areas(of_kind(RunSpec, load(text, where="test"), "test"), [SIMULATED], listed)
+    more = ("--set", f"geography.spine={spine}", "--data", SIMULATED, "--areas", listed)
+    file, met = made("pl94-2010", *more, units=()), Differences()
+    known = data(file)
+    finest = [q["name"] for q in known["queries"]].index("detailed")
+    for fragment in settings(len(known["levels"]), len(known["queries"]), finest, 2):
+        read = opened(page, file, fragment)
+        assert len(read["areas"]) == 10
+        assert read["areas"][1][0] == 0  # all of the state, whose total is exact
+        met.of_areas(read, [SIMULATED], listed)
+    assert met.kept, met
+    page.select_option("#goal-level", label="Drawn: the middle one")
+    page.fill("#goal-margin", "100")
+    page.keyboard.press("Enter")
+    middle = sorted(a[3] for a in settled(page)["areas"])[4]
+    assert 99.99 < middle <= 100
+
+
 def settled(page: Any) -> dict[str, Any]:
     page.wait_for_function(
         "() => document.body.dataset.settled === decodeURIComponent(location.hash.slice(1))"
@@ -135,7 +161,7 @@ def test_somebody_finds_the_least_budget_and_the_configuration_that_has_it(
     assert code == 0, err
     ladder = max(json.loads(out), key=lambda r: int(r["levels"]))
     assert ladder["level"] == "US"
-    assert least["ladder"] == pytest.approx(ladder["marginal_posterior"], rel=1e-9)
+    assert least["risk"]["ladder"] == pytest.approx(ladder["marginal_posterior"], rel=1e-9)
     link = page.url
     for _ in range(2):
         page.click("#undo")
@@ -240,7 +266,8 @@ def test_who_is_alone_are_those_of_das_risk(
         (("1940-pure-dp", "--units", "1,2,3,4"), "adds up in epsilon"),
         (("pl94-2010", "--units", NATION, "--universe", "housing"), "about persons"),
         (("pl94-2010", "--units", NATION, "--toml"), "goes without --page"),
-        (("pl94-2010", "--units", NATION, "--areas", __file__), "areas need real blocks"),
+        (("pl94-2010", "--units", NATION, "--areas", __file__), "goes without --units"),
+        (("pl94-2010", "--areas", "wards"), "no such kind of areas"),
         (("pl94-2010", "--units", NATION, "--data", "x"), "goes without --units"),
         (("pl94-2010", "--units", "1,x"), "no list of whole numbers"),
     ],

@@ -355,6 +355,26 @@ def test_where_the_constraint_cannot_bind_both_methods_agree() -> None:
         assert both[0] == pytest.approx(both[1], rel=1e-12)
 
 
+@pytest.mark.parametrize(("rho1", "rho2", "d"), [(0.3, 0.3, 29), (1.0, 0.1, 5), (0.05, 1.0, 2)])
+def test_that_no_count_is_below_zero_only_lowers_the_posterior(
+    rho1: float, rho2: float, d: int
+) -> None:
+    """Of any data. Without that bound they say as much as v = x2* - y1*, which is the bit and two
+    noises: so does the page for choosing have it, and nobody ends higher."""
+    x2, y1 = np.arange(-15, 60)[:, None], np.arange(-40, 60)[None, :]
+    found = risk.hierarchical_posterior(0, x2, y1, rho1=rho1, rho2=rho2, d=d, prior=0.05)
+    z = np.arange(-300, 301)
+    noise = np.exp(-rho2 * z**2) @ np.exp(
+        -rho1 / d * (np.arange(-160, 161)[None, :] - z[:, None]) ** 2
+    )
+    v = x2 - y1 + 160
+    odds = np.log(noise[v - 1] / noise[v]) + np.log(0.05 / 0.95) - rho1
+    free = 1 / (1 + np.exp(-odds))
+    assert (found <= free * (1 + 1e-9)).all()
+    assert (found < 0.9 * free).any()
+    assert found[45:, 60:] == pytest.approx(free[45:, 60:], rel=1e-3)
+
+
 # --- refusals
 # -------------------------------------------------------------------------------------------------------
 

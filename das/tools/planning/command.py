@@ -398,7 +398,7 @@ OPTIMUM = "best"
     help=(
         "Areas of blocks: a CSV file area,block or a block-assignment file of the Bureau."
         " Shows how precise each area would be on every possible spine. Reads the blocks "
-        "of the input, and measures nothing."
+        "of the input, and measures nothing. With --page also a kind of the input, such as SLDL."
     ),
 )
 @click.option(
@@ -530,10 +530,9 @@ def plan(
     request = PlanRequest(margins, added, coverage, chosen, changes, out)
     needs = {"--like": like, "--keep": keep, "--rho": rho, "--least": least, "--spare": spare}
     if page_file is not None:
-        _no_areas(listed)
-        _alone("--page", {**needs, **_asked(request, listed), "--json": as_json})
+        _alone("--page", {**needs, **_asked(request), "--json": as_json})
         require(of, "plan --page", "--page")
-        _write_page(given, config.name, universe, page_file, units, paths, targets)
+        _write_page(given, config.name, universe, page_file, units, paths, targets, listed)
         return
     if targets is not None and "optimize" not in of.cannot:
         from das.tools.planning.optimize import OptimizeOptions  # slow to load
@@ -610,10 +609,10 @@ def _optimized(
     show_optimum(spec, _universe(spec, universe), options, as_toml, as_json)
 
 
-def _asked(request: PlanRequest, listed: Path | None) -> dict[str, object]:
-    """The options of :class:`PlanRequest`, and ``--areas``."""
+def _asked(request: PlanRequest) -> dict[str, object]:
+    """The options of :class:`PlanRequest`."""
     asked = {"--margin": request.margins, "--add": request.added, "--coverage": request.coverage}
-    return {**asked, "--areas": listed, "--toml": request.chosen}
+    return {**asked, "--toml": request.chosen}
 
 
 def _write_page(
@@ -624,6 +623,7 @@ def _write_page(
     units: str | None,
     paths: Sequence[Path],
     targets: Path | None,
+    listed: Path | None,
 ) -> None:
     from das.tools.planning.page import write_page  # slow to load
 
@@ -632,17 +632,7 @@ def _write_page(
         raise UserError(
             "the page is about persons", where="--universe", remedy="leave it out with --page"
         )
-    write_page(spec, config, file, units, paths, targets)
-
-
-def _no_areas(listed: Path | None) -> None:
-    """Areas are no part of a page. Raises :class:`UserError`."""
-    if listed is not None:
-        raise UserError(
-            "areas need real blocks, and the page has units of equal size",
-            where="--areas",
-            remedy="leave --page out: das plan --areas shows these areas",
-        )
+    write_page(spec, config, file, units, paths, targets, listed)
 
 
 def _universe(spec: RunSpec, name: str | None) -> Planned:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from das.design import trees
 from das.design.homogeneous import Homogeneous
 from das.design.model import ROUNDING, Choices, Estimand, LevelQuery, Model
+from das.design.recursion import Recursion
 from das.engine import Progress
 from das.errors import InputError, UserError
 from das.files.machine import memory
@@ -28,7 +29,7 @@ from das.model.constraint import LevelBounds
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.plan import Plan
-from das.model.universe import Planned
+from das.model.universe import PERSONS, Planned
 from das.release.opened import OpenedRelease, open_release
 from das.spec import RunSpec
 from das.truth.preparation import PublicTree
@@ -47,8 +48,9 @@ MOST_UNITS = 10**10
 @dataclass(frozen=True, eq=False)
 class TreeKnowledge:
     """What is known of the tree. ``model`` makes one of some estimands; ``predicted``, where there
-    is an earlier release, one that says what published counts will be like. ``says`` it,
-    ``made_from`` names what it was made from, and ``note`` says what the figures are."""
+    is an earlier release, one that says what published counts will be like; ``over``, of a real
+    tree, one of other measurements. ``says`` it, ``made_from`` names what it was made from, and
+    ``note`` says what the figures are."""
 
     kind: str
     says: str
@@ -58,18 +60,21 @@ class TreeKnowledge:
     population: Mapping[str, NDArray[np.int64]] | None
     model: Callable[[Sequence[Estimand]], Model]
     predicted: Callable[[Sequence[Estimand]], Model] | None = None
+    over: Callable[[Sequence[LevelQuery], Sequence[Estimand]], Recursion] | None = None
     note: str = FULL_INFORMATION
 
 
 @dataclass(frozen=True)
 class TreeSizes:
     """How many units each level has, root first; ``median``: the median number of records in one,
-    where they were published. ``says`` what this is known from; ``run``: a run or a release."""
+    where they were published. ``says`` what this is known from; ``run``: a run or a release;
+    ``areas``: the kind of some, and the real tree that has them."""
 
     units: tuple[int, ...]
     says: str
     median: tuple[float, ...] | None = None
     run: bool = False
+    areas: tuple[str, TreeKnowledge] | None = None
 
 
 def tree_sizes(
@@ -176,6 +181,26 @@ def of_data(
     return _of_tree(spec.universe(universe), tree, bounds, world.areas(), made)
 
 
+def of_areas(
+    spec: RunSpec, paths: Sequence[Path], listed: Path, progress: Progress
+) -> tuple[str, TreeKnowledge]:
+    """The kind of some areas, and the real tree that has them: of an input, or of a finished run or
+    release. ``listed`` is a list of blocks, or a kind that it knows, such as SLDL. Raises
+    :class:`UserError`."""
+    lists = (listed,) if listed.is_file() else ()
+    if len(paths) == 1 and (release_of(paths[0]) / "spec.toml").is_file():
+        ground = of_release(spec, PERSONS.name, open_release(release_of(paths[0])), lists)
+    else:
+        ground = of_data(spec, PERSONS.name, paths, progress, lists)
+    if listed.name not in ground.areas:
+        raise UserError(
+            f"there is no file {listed}, and no such kind of areas",
+            where="--areas",
+            remedy=f"give a list of blocks, or one of {', '.join(sorted(ground.areas))}",
+        )
+    return listed.name, ground
+
+
 def of_release(
     spec: RunSpec, universe: str, release: OpenedRelease, lists: Sequence[Path] = ()
 ) -> TreeKnowledge:
@@ -237,18 +262,21 @@ def _of_tree(
 ) -> TreeKnowledge:
     """``planned`` as the configuration has it, of no tree: its plan has the measurements of every
     level."""
-    measurements = Choices.over(_pairs(planned.plan), tree, _each(planned.plan))
+    pairs = _pairs(planned.plan)
+    measurements = Choices.over(pairs, tree, _each(planned.plan))
     says = (
         "the real tree:"
         f" {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
     )
 
-    def model(estimands: Sequence[Estimand]) -> Model:
-        return trees.of_structures(
-            planned.schema, tree, bounds, measurements, estimands, areas, _room()
-        )
+    def over(pairs: Sequence[LevelQuery], estimands: Sequence[Estimand]) -> Recursion:
+        chosen = Choices.over(pairs, tree, _each(planned.plan))
+        return trees.of_structures(planned.schema, tree, bounds, chosen, estimands, areas, _room())
 
-    return TreeKnowledge("tree", says, made, measurements, areas, None, model)
+    def model(estimands: Sequence[Estimand]) -> Model:
+        return over(pairs, estimands)
+
+    return TreeKnowledge("tree", says, made, measurements, areas, None, model, over=over)
 
 
 def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:

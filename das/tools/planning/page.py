@@ -9,7 +9,9 @@ begin with. All of them are public, except that it counts who is alone in a fini
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from math import lcm
@@ -17,14 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import tomli_w
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from das.accounting.changes import listed
 from das.accounting.document import decimal
+from das.design.areas import CutNodes, Ints, Scatter
 from das.design.homogeneous import Homogeneous
-from das.design.model import Choices, Estimand
+from das.design.model import Choices, Estimand, LevelQuery
 from das.design.target_set import AccuracyTarget, TargetSet
+from das.design.tree import Placement, Tree
 from das.engine.display import Live
 from das.errors import DasError, UserError
 from das.files import packaged
@@ -32,14 +38,15 @@ from das.files.atomic import write_text
 from das.files.run.run_directory import RunDirectory
 from das.model import tabulation
 from das.model.budget import ALL, Neighbours, PlannedMeasurement, UnitPath
-from das.model.names import level_inside
+from das.model.names import level_inside, level_words
 from das.model.plan import Plan
 from das.model.schema import Schema
 from das.model.universe import Planned
 from das.report.template import render
 from das.spec import RunSpec, load, of_kind
+from das.tools.areas.page import KINDS
 from das.tools.planning import optimizing
-from das.tools.planning.ground import TreeKnowledge, TreeSizes, of_units, tree_sizes
+from das.tools.planning.ground import TreeKnowledge, TreeSizes, of_areas, of_units, tree_sizes
 from das.tools.planning.optimize import unit_numbers
 from das.tools.planning.target_file import read_targets, target_set_of
 from das.tools.risk.truth.exposure import alone
@@ -50,6 +57,8 @@ PRESETS = {"Production 2020": "pl94-2010", "Fair": "pl94-2010-fair", "Best": "pl
 POLICY = "policy"
 #: A page computes with matrices of this many rows at most.
 MOST_ROWS = 64
+#: A page is an attachment.
+MOST_BYTES = 1_000_000
 
 
 def write_page(
@@ -59,17 +68,26 @@ def write_page(
     units: str | None,
     paths: Sequence[Path],
     targets: Path | None,
+    listed: Path | None,
 ) -> None:
     """Write the page to ``file``. Raises :class:`UserError`."""
-    if units is not None and paths:
-        raise UserError(
-            "goes without --units", where="--data", remedy="say in one way what is known"
-        )
+    if units is not None and (paths or listed):
+        where = "--data" if paths else "--areas"
+        raise UserError("goes without --units", where=where, remedy="give --data for real blocks")
     known = None if units is None else unit_numbers(units)
     with Live(quiet=False) as shown:
         found = tree_sizes(spec, known, paths, shown)
+        if listed is not None:
+            found = replace(found, areas=of_areas(spec, paths, listed, shown))
     run = paths[0] if found.run and RunDirectory(paths[0]).confidential.is_dir() else None
-    write_text(file, page(spec, config, found, targets, run), None if run is None else 0o600)
+    text = page(spec, config, found, targets, run)
+    if len(text) > MOST_BYTES:
+        raise UserError(
+            f"the page would have {len(text):,} bytes, too many for an attachment",
+            where="--areas",
+            remedy="give fewer areas, or a part of the data",
+        )
+    write_text(file, text, None if run is None else 0o600)
     click.echo(f"written: {file}" + (" (confidential: it counts real persons)" if run else ""))
 
 
@@ -90,6 +108,7 @@ def page(
         median=known.median,
         records=said["records"],
         exposed=run is not None,
+        areas=said["areas"],
         data=Markup(text),
     )
 
@@ -130,6 +149,7 @@ def data(spec: RunSpec, config: str, known: TreeSizes, targets: Path | None) -> 
         **_relations(spec, planned, queries),
         "presets": {name: _weights(plan, levels, queries) for name, plan in plans.items()},
         "curve": _curve(planned, target_set, ground, levels, queries),
+        "areas": known.areas and _areas(known.areas, model, planned.plan, levels, queries),
         "toml": _toml(spec),
     }
 
@@ -171,7 +191,6 @@ def _query(model: Homogeneous, name: str) -> dict[str, Any]:
     """Q'Q of a query on each contrast is ``factor`` times a matrix of ones where two rows have the
     same ``index``."""
     query = model.schema.query(name)
-    gram = model.contrasts.query(query)[:, model.dense][:, :, model.dense]
     axes = [g for g in query.groupings if not g.is_total]
     group = "totals" if not axes else axes[0].title if len(axes) == 1 else "crossed"
     return {
@@ -179,9 +198,119 @@ def _query(model: Homogeneous, name: str) -> dict[str, Any]:
         "title": query.title,
         "group": group,
         "answers": model.answers(name),
-        "index": (gram[0] > 0).argmax(axis=1).tolist(),
-        "factor": gram[:, 0, 0].tolist(),
+        **_gram(model, name, model.dense),
     }
+
+
+def _gram(model: Homogeneous, name: str, rows: NDArray[np.bool_]) -> dict[str, Any]:
+    gram = model.contrasts.query(model.schema.query(name))[:, rows][:, :, rows]
+    return {"index": (gram[0] > 0).argmax(axis=1).tolist(), "factor": gram[:, 0, 0].tolist()}
+
+
+# --- areas
+
+
+def _areas(
+    areas: tuple[str, TreeKnowledge],
+    model: Homogeneous,
+    plan: Plan,
+    levels: Sequence[str],
+    queries: Sequence[str],
+) -> dict[str, Any]:
+    """What :mod:`das.design.recursion` and :mod:`das.design.areas` go over."""
+    kind, ground = areas
+    assert ground.over is not None
+    pairs = [(level, q) for level in levels for q in queries]
+    found = ground.over(pairs, [Estimand(kind, q, areas=True) for q in queries])
+    places = list(_held(plan, levels))
+    classes = np.array([places.index(place) for place in found.measurements.places])
+    distinct, listed = _Distinct(found.tree, found.areas[kind].cut, classes), ground.areas[kind]
+    parts = distinct.of_areas(*distinct.nodes(), len(listed))
+    return {
+        "kind": KINDS.get(kind, level_words(Path(kind).stem).capitalize()),
+        "says": ground.says,
+        "titles": [listed.title(i) for i in range(len(listed))],
+        "answers": [model.schema.query(q).answers for q in queries],
+        "queries": [_gram(model, q, np.ones(model.contrasts.d, dtype=bool)) for q in queries],
+        "sorts": list(distinct.sorts),
+        "things": list(distinct.things),
+        "pieces": list(distinct.pieces),
+        "areas": [_flat(some) for some in parts],
+    }
+
+
+class _Numbers(dict[tuple[Any, ...], int]):
+    """What is distinct, in the order in which it was met."""
+
+    def number(self, key: tuple[Any, ...]) -> int:
+        return self.setdefault(key, len(self))
+
+
+@dataclass(frozen=True, eq=False)
+class _Distinct:
+    """A tree and what areas have of it, with what is equal once.
+
+    ``sorts`` of nodes: their rows, their ``classes``, and whether their totals and those of all
+    their children are known. ``things``, the leaves first and the root last, have a sort and what
+    they consist of: things and how many of each, in turn. ``pieces`` have the thing that they are
+    cut from, the things in them, and the pieces. One without either is all of its thing."""
+
+    tree: Tree
+    cut: CutNodes
+    classes: NDArray[np.intp]
+    sorts: _Numbers = field(default_factory=_Numbers)
+    things: _Numbers = field(default_factory=_Numbers)
+    pieces: _Numbers = field(default_factory=_Numbers)
+
+    def _sort(self, some: Placement, i: int, settled: bool) -> int:
+        rows = some.coordinate[some.indptr[i] : some.indptr[i + 1]].tolist()
+        drawn = self.classes[some.classes[i]].tolist()
+        return self.sorts.number((tuple(rows), tuple(drawn), bool(some.known[i]), settled))
+
+    def nodes(self) -> tuple[list[int], list[int]]:
+        """The thing that each kind of leaves is, and each inner node."""
+        tree, kinds = self.tree, range(len(self.tree.leaves.size))
+        leaf = [self.things.number((self._sort(tree.leaves, i, False), ())) for i in kinds]
+        node, inside = [0] * len(tree.parent), [Counter[int]() for _ in tree.parent]
+        for kind, home, count in zip(tree.kind, tree.home, tree.count.tolist(), strict=True):
+            inside[home][leaf[kind]] += count
+        for u in reversed(range(len(node))):
+            sort = self._sort(tree.inner, u, bool(tree.settled[u]))
+            node[u] = self.things.number((sort, _flat(inside[u])))
+            inside[tree.parent[u]][node[u]] += 1
+        return leaf, node
+
+    def of_areas(self, leaf: Sequence[int], node: Sequence[int], areas: int) -> list[Counter[int]]:
+        """The pieces of each area, and how many of each."""
+        tree, cut = self.tree, self.cut
+        whole, within = ([Counter[int]() for _ in cut.node] for _ in range(2))
+        for source, into, times in _blocks(cut.leaves, tree.leaves.start, cut.start):
+            whole[into][leaf[source]] += times
+        for source, into, times in _blocks(cut.inner, tree.inner.start, cut.start):
+            whole[into][node[source]] += times
+        above = {low: into for low, into, _ in _blocks(cut.up, cut.start, cut.start)}
+        each = [Counter[int]() for _ in range(areas)]
+        for i in reversed(range(len(cut.node))):
+            key = (node[cut.node[i]], _flat(whole[i]), _flat(within[i]))
+            each[cut.area[i]][self.pieces.number(key)] += 1
+            if i in above:
+                within[above[i]][self.pieces.number(key)] += 1
+        for area in cut.everywhere:
+            each[area][self.pieces.number((node[0], (), ()))] += 1
+        return each
+
+
+def _flat(parts: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(x for pair in sorted(parts.items()) for x in pair)
+
+
+def _blocks(scatter: Scatter, source: Ints, target: Ints) -> Iterator[tuple[int, int, int]]:
+    """Which matrix is added to which, and how often, by the places where matrices begin."""
+    first = np.isin(scatter.source, source[:-1])
+    of = np.searchsorted(source, scatter.source[first])
+    into = np.searchsorted(target, scatter.target[first], side="right") - 1
+    times = scatter.times[first].astype(int)
+    return zip(of.tolist(), into.tolist(), times.tolist(), strict=True)
 
 
 # --- privacy
@@ -190,18 +319,19 @@ def _query(model: Homogeneous, name: str) -> dict[str, Any]:
 def _classes(plan: Plan, levels: Sequence[str]) -> dict[str, Any]:
     """The classes of units and the paths of places. A class has the number of its level and those
     of the levels whose shares it holds; a path has the numbers of its classes."""
-    at = {level: i for i, level in enumerate(levels)}
-    alike = {unit_class for path in plan.paths for _, unit_class in path} == {ALL}
-    held = (
-        {(level, ALL): (level,) for level in levels}
-        if alike
-        else {k: v for k, v in tabulation.classes(levels, plan.paths).items() if v}
-    )
+    at, held = {level: i for i, level in enumerate(levels)}, _held(plan, levels)
     number = {place: i for i, place in enumerate(held)}
     return {
         "classes": [[at[level], [at[lv] for lv in some]] for (level, _), some in held.items()],
         "paths": [[number[place] for place in path if place in number] for path in plan.paths],
     }
+
+
+def _held(plan: Plan, levels: Sequence[str]) -> Mapping[LevelQuery, tuple[str, ...]]:
+    """The classes of units, each with the levels whose shares it holds."""
+    if {unit_class for path in plan.paths for _, unit_class in path} == {ALL}:
+        return {(level, ALL): (level,) for level in levels}
+    return {k: v for k, v in tabulation.classes(levels, plan.paths).items() if v}
 
 
 def _relations(spec: RunSpec, planned: Planned, queries: Sequence[str]) -> dict[str, Any]:
