@@ -332,6 +332,12 @@ class InProcess(Executor):
         return future
 
 
+def begin_loading(workers: int) -> None:
+    """Have the code of later worker processes loaded while this process goes on (Linux)."""
+    if workers > 1 and sys.platform == "linux":
+        server.SERVER.begin()
+
+
 @contextmanager
 def executor(workers: int) -> Iterator[Executor]:
     """This process for one worker, otherwise separate processes (:mod:`das.engine.local`)."""

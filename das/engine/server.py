@@ -61,6 +61,7 @@ class Server:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
+        self._asked = False  #: whether it was asked for a worker
         self.held: Sequence[int] = ()  #: files that the server and its workers keep open
 
     def fork(self, files: Sequence[int]) -> tuple[int, int]:
@@ -69,6 +70,7 @@ class Server:
         server was killed: the next worker is of a new one."""
         with self._lock:
             requests = self._requests or self._started()
+            self._asked = True
             said, says = os.pipe()
             does, given = os.pipe()
             try:
@@ -82,6 +84,12 @@ class Server:
                 os.close(does)
                 os.close(says)
             return said, given
+
+    def begin(self) -> None:
+        """Start the server, if it does not run: it loads its modules while others work."""
+        with self._lock:
+            if self._requests is None:
+                self._started()
 
     def _started(self) -> socket.socket:
         modules = [
@@ -110,8 +118,10 @@ class Server:
     def _end(self) -> None:
         if self._requests is not None and self._process is not None:
             self._requests.close()
+            if not self._asked:
+                self._process.kill()  # it may still load modules, for nobody
             self._process.wait()
-        self._process = self._requests = None
+        self._process, self._requests, self._asked = None, None, False
 
 
 SERVER = Server()

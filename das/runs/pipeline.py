@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from das.engine import Progress, Silent, executor, refuse_within_import
+from das.engine import Progress, Silent, begin_loading, executor, refuse_within_import
 from das.engine.choice import EngineChoice
-from das.errors import RegisterError
+from das.errors import RegisterError, UserError
 from das.files import kept_epsilons
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, refuse_lost
@@ -103,13 +103,20 @@ def _made(
     accept_spent: bool,
 ) -> Outcome:
     stages = Stages()
-    with executor(1 if choice.automatic else choice.workers):
-        pass  # a script that cannot have workers is refused before anything is read
+    asked = 1 if choice.automatic else choice.workers
+    begin_loading(asked)
     if resume:
         refuse_lost(directory.release)
         maker.check_same(directory)
     else:
         maker.begin(directory, choice, stages, progress)
+    try:
+        with executor(asked):
+            pass  # a script that cannot have workers is refused before anything is measured
+    except UserError:
+        if not resume:
+            directory.remove()
+        raise
     if directory.manifest.exists():
         TaskStore(directory.root).remove()
         private = bool(maker.spec.private)

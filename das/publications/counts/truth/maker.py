@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.engine import begin_loading
 from das.engine.choice import EngineChoice
 from das.engine.tasks import Progress
 from das.evaluate.errors import size_rows
@@ -138,7 +139,9 @@ class CountsMaker:
         check_inputs(directory, self._given.paths)
 
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-        return performed_where_cut(choice, directory)
+        choice = performed_where_cut(choice, directory)
+        begin_loading(choice.workers)  # while this process measures
+        return choice
 
     def measure(self, work: RunContext) -> MeasuringRecord:
         began = datetime.now(UTC)
