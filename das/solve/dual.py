@@ -56,10 +56,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import _sparsetools, csr_array
 
 from das.model.solution import Solution, Status
 from das.solve.dual_problem import FEASIBLE, DualProblem, repaired, started
+from das.solve.layout import added
 from das.solve.problem import ChildrenQP
 from das.solve.smoothing import PositivePart
 
@@ -99,9 +100,8 @@ class Gap:
         """The relative gap at ``x`` and the largest violation. A gap that is above ``tol`` of
         ``|P|`` is not put against E."""
         p = self.p
-        groups = p.rows.rows[p.measured :]
-        low, high = p.bounds()
-        sums, t = groups @ x, p.queries @ x
+        low, high = p.lower, p.upper
+        sums, t = p.groups @ x, p.queries @ x
         mu, y = self._admissible(y)
         s = p.rows.spread(y) + p.rhs
         loss = self._variables(x, s)
@@ -121,7 +121,7 @@ class Gap:
             short = p.parts.sums(x.sum(axis=0)) - p.parts.total
             residual = max(residual, float(np.abs(short).max()))
             loss += float(p.rows.of_parts(y) @ short)
-        gx = p.curvature * x + p.queries.T @ (weight * t)
+        gx = p.curvature * x + p.back[0] @ (weight * t)
         misfit = gx - p.rhs
         value = abs(0.5 * float((x * (misfit - p.rhs)).sum()))
         loss = abs(loss)
@@ -141,7 +141,7 @@ class Gap:
     @cached_property
     def _upper(self) -> Array:
         p = self.p
-        most: Array = p.rows.rows[p.measured :] @ p.most
+        most: Array = p.groups @ p.most
         return np.minimum(p.upper, np.where(np.isfinite(most), most, np.inf))
 
     def _variables(self, x: Array, s: Array) -> float:
@@ -179,7 +179,7 @@ class Gap:
             w = weight[:, j]
             size = np.asarray(p.queries.sum(axis=1)).ravel()
             medium = np.where(np.arange(p.measured) >= p.core, w * size, 0.0)
-            d = p.curvature[:, j] + p.queries.T @ medium
+            d = p.curvature[:, j] + p.back[0] @ medium
             some = np.flatnonzero(w[: p.core] > 0)
             a = p.queries[some]
             factor = None
@@ -198,25 +198,45 @@ class NewtonSystem:
     inverse."""
 
     def __init__(self, p: DualProblem, slope: Array, bend: Array) -> None:
-        self.p, self.bend = p, bend
+        self.p = p
         flat = np.flatnonzero(slope)
         self.cell, self.child = np.divmod(flat, p.children)
         self.slope = slope.ravel()[flat]
-        self.product: Callable[[Array], Array]
+        self.product: Callable[[Array, Array], None]
         if len(flat) <= _FEW * slope.size:
-            some = p.rows.matrix(self.cell, self.child)
-            back, each = some.T, self.slope
-            self.product = lambda v: back @ (each * (some @ v))
-            diagonal = back @ each
+            self.product, diagonal = self._few()
         else:
-            self.product = lambda v: p.rows.sums(slope * p.rows.spread(v))
+            self.product = self._many(slope)
             diagonal = p.rows.sums(slope)
         diagonal = diagonal + bend
         nothing = diagonal <= 0  # no variable moves with it: as if one did
         self.bend = np.where(nothing, 1 / p.typical, bend)
         self.diagonal = np.where(nothing, 1 / p.typical, diagonal)
+        self.held = ~p.free
         variables = float((slope * p.curvature).sum()) / p.children
         self.core = self._core() if 0 < p.core < variables else None
+
+    def _few(self) -> tuple[Callable[[Array, Array], None], Array]:
+        """What puts ``R_S diag(slope) R_S' v`` into an array of zeros, and its diagonal."""
+        end, columns = self.p.rows.matrix(self.cell, self.child)
+        shape, ones = (len(self.cell), self.p.rows.size), np.ones(len(columns))
+        held = np.empty(shape[0])
+
+        def product(v: Array, out: Array) -> None:
+            held[:] = 0.0
+            _sparsetools.csr_matvec(*shape, end, columns, ones, v, held)
+            np.multiply(self.slope, held, out=held)
+            _sparsetools.csc_matvec(*shape[::-1], end, columns, ones, held, out)
+
+        return product, added(columns, np.repeat(self.slope, np.diff(end)), shape[1])
+
+    def _many(self, slope: Array) -> Callable[[Array, Array], None]:
+        rows = self.p.rows
+
+        def product(v: Array, out: Array) -> None:
+            out[:] = rows.sums(slope * rows.spread(v))
+
+        return product
 
     def solve(self, right: Array, accuracy: float, limit: int) -> tuple[Array, int]:
         """The solution, to a relative error of ``accuracy``, and the number of steps."""
@@ -224,22 +244,24 @@ class NewtonSystem:
         q = self._near(r)
         s, now = q, float(r @ q)
         enough = accuracy**2 * now
-        n = 1
+        n, m = 1, np.empty_like(right)
         while n < max(1, min(_MOST, limit)) and now > 0:
             n += 1
-            m = self._times(s)
+            m[:] = 0.0
+            self.product(s, m)
+            m += self.bend * s
+            m[self.held] = 0.0
             a = now / float(s @ m)
             z += a * s
-            r -= a * m
+            m *= a
+            r -= m
             q = self._near(r)
             old, now = now, float(r @ q)
             if now <= enough:
                 break
-            s = q + (now / old) * s
+            s *= now / old
+            s += q
         return z, n
-
-    def _times(self, v: Array) -> Array:
-        return np.where(self.p.free, self.product(v) + self.bend * v, 0.0)
 
     def _near(self, r: Array) -> Array:
         out = r / self.diagonal
@@ -247,7 +269,7 @@ class NewtonSystem:
             rows = self.p.rows.of_rows(r)[self.p.near]
             both = np.matmul(self.core, rows.T[:, :, None])[:, :, 0].T
             self.p.rows.of_rows(out)[self.p.near] = both
-        out[~self.p.free] = 0.0
+        out[self.held] = 0.0
         return out
 
     def _core(self) -> Array:
@@ -270,7 +292,7 @@ _WIDEST = 3.0  # the first smoothing, in persons of a cell of few
 _SHRINK = 0.3  # what it is multiplied by after a good step,
 _STEADY = 0.01  # where tau is no more than this,
 _SHARP = 1e-3  # until it is less than this
-_LOOK = 0.1  # the smoothing from which on certificates are looked at
+_LOOK = 10.0  # the smoothing from which on certificates are looked at, in roots of the tolerance
 _TAU, _LEAST_TAU = 1.0, 1e-3  # of one variable's second derivative
 _GOOD = 0.7  # the length of a good step, at least
 _WEAK = 0.3  # a length is fine where the derivative is less than this share of the first one
@@ -312,7 +334,7 @@ class _Newton:
         spent = 0
         while True:
             x = self.answer.at(self.s)
-            if self.answer.smoothing <= _LOOK or spent >= limit:
+            if self.answer.smoothing <= _LOOK * tol**0.5 or spent >= limit:
                 found = self._answer(x, tol)
                 if found is not None or spent >= limit:
                     whole = repaired(self.p, x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -46,7 +48,7 @@ class DualProblem:
             )
         self.parent = None if p.parent is None else np.asarray(p.parent, dtype=float)
         self.parts = Parts.checked(p.parts, p.totals, self.children)
-        groups = sparse_rows(p.groups, self.cells)
+        self.groups = groups = sparse_rows(p.groups, self.cells)
         lower, upper = _bounds(p, self.children, groups.shape[0])
         refuse_contradictions(self.parent, groups, lower, upper, p.support, self.parts)
         self.lower, self.upper = lower.T, upper.T
@@ -146,6 +148,22 @@ class DualProblem:
         self.near = np.concatenate([np.arange(self.core), self.measured + np.sort(some)])
         self.near_of_cell = self.rows.rows[self.near].T.tocsr()
 
+    @cached_property
+    def back(self) -> tuple[csr_array, csr_array]:
+        """The queries and the groups, transposed."""
+        return self.queries.T.tocsr(), self.groups.T.tocsr()
+
+    @cached_property
+    def limits(self) -> tuple[Array, Array]:
+        """The bounds without what is infinite or below 0."""
+        high = np.nan_to_num(self.upper, posinf=np.inf, neginf=-np.inf)
+        return np.maximum(np.nan_to_num(self.lower, posinf=np.inf, neginf=-np.inf), 0.0), high
+
+    @cached_property
+    def overlap(self) -> Array:
+        """How many groups each cell is in, at least 1, ``(cells, 1)``."""
+        return np.maximum(np.asarray(self.groups.sum(axis=0)), 1.0)[:, None]
+
     def sums_wanted(self, y: Array, center: Array, smoothing: float) -> tuple[Array, Array]:
         r"""What each sum should be at the multipliers ``y``, and the negative slopes of that: exact
         sums their own; one between bounds ``center - y/stiff``, clipped to them, with the corners
@@ -169,10 +187,6 @@ class DualProblem:
     def centered(self, y: Array, center: Array) -> Array:
         """Where the sums between bounds are held near next."""
         return np.clip(center - y[self.box] / self.stiff, self.low, self.high)
-
-    def bounds(self) -> tuple[Array, Array]:
-        """The bounds as they are given, ``(groups, children)``."""
-        return self.lower, self.upper
 
 
 def _several(gram: LayeredGram, query: int) -> Array:
@@ -203,17 +217,11 @@ def repaired(p: DualProblem, x: Array, rounds: int = 0) -> Array:
     """``x`` >= 0 with each cell scaled to the parent exactly, after some rounds of scaling into the
     bounds."""
     x = _summed(p, x)
-    low, high = (np.nan_to_num(b, posinf=np.inf, neginf=-np.inf) for b in p.bounds())
-    groups = p.rows.rows[p.measured :]
-    if not groups.shape[0]:
-        return x
-    back = groups.T.tocsr()
-    overlap = np.maximum(np.asarray(groups.sum(axis=0)), 1.0)[:, None]
-    for _ in range(rounds):
-        sums = groups @ x
-        within = np.clip(sums, np.maximum(low, 0.0), high)
-        factor = np.divide(within, sums, out=np.ones_like(sums), where=sums > 0)
-        x = _summed(p, x * np.exp((back @ np.log(np.clip(factor, _LEAST, 1 / _LEAST))) / overlap))
+    for _ in range(rounds if p.groups.shape[0] else 0):
+        sums = p.groups @ x
+        factor = np.divide(np.clip(sums, *p.limits), sums, out=np.ones_like(sums), where=sums > 0)
+        scale = p.back[1] @ np.log(np.clip(factor, _LEAST, 1 / _LEAST))
+        x = _summed(p, x * np.exp(scale / p.overlap))
     return x
 
 
@@ -221,7 +229,7 @@ def started(p: DualProblem) -> Array:
     """Where to start: what the parent, or else the measurements, give each child evenly, scaled
     into the bounds."""
     if p.parent is None:
-        x = np.where(p.able, np.maximum(p.rhs, 0.0) / (p.curvature + p.queries.T @ p.weight), 0.0)
+        x = np.where(p.able, np.maximum(p.rhs, 0.0) / (p.curvature + p.back[0] @ p.weight), 0.0)
         return repaired(p, x + 1e-3 * p.able, _ROUNDS)
     return repaired(p, p.able.astype(float), _ROUNDS)
 

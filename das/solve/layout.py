@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import _sparsetools, csr_array, vstack
 
 from das.solve.partitions import Parts
 
@@ -29,7 +29,7 @@ Index = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 
-def added(place: Index, values: Array, places: int) -> Array:
+def added(place: NDArray[np.integer[Any]], values: Array, places: int) -> Array:
     """The sum of the ``values`` at each place, one after the other: ``(places,)``."""
     return np.bincount(place, values, places).astype(float)
 
@@ -277,7 +277,8 @@ class Incidence:
 
     def spread(self, y: Array) -> Array:
         """What the multipliers add to each variable: ``(cells, children)``."""
-        out = np.asarray(self.back @ self.of_rows(y))
+        out = np.zeros((self.cells, self.children))
+        add_product(self.back, self.of_rows(y), out)
         out += self.of_cells(y)[:, None]
         if len(self.parts):
             out[:, self.parts.bound] += self.of_parts(y)[self.parts.part[self.parts.bound]]
@@ -285,27 +286,36 @@ class Incidence:
 
     def sums(self, x: Array) -> Array:
         """The sum of the variables of each multiplier, flat."""
-        held = np.asarray(self.rows @ x)
-        parts = self.parts.sums(x.sum(axis=0)) if len(self.parts) else np.zeros(0)
-        return np.concatenate([held.ravel(), x.sum(axis=1), parts])
+        out = np.zeros(self.size)
+        add_product(self.rows, x, self.of_rows(out))
+        x.sum(axis=1, out=self.of_cells(out))
+        if len(self.parts):
+            self.of_parts(out)[:] = self.parts.sums(x.sum(axis=0))
+        return out
 
-    def matrix(self, cell: Index, child: Index) -> Any:
-        """The 0/1 matrix of some of the variables and their multipliers, ``(variables, size)``,
-        sparse."""
+    def matrix(self, cell: Index, child: Index) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The 0/1 matrix of some of the variables and their multipliers, ``(variables, size)``:
+        where the row of each variable begins, and the columns."""
         each = np.diff(self.back.indptr)[cell]
-        first = np.cumsum(each) - each
-        place = np.repeat(self.back.indptr[cell] - first, each) + np.arange(int(each.sum()))
-        own = self.back.indices[place].astype(np.int64) * self.children + np.repeat(child, each)
         part = self.parts.part[child]
-        more = 1 + (part >= 0)
-        end = np.cumsum(each + more)
-        columns = np.empty(int(end[-1]) if len(end) else 0, dtype=np.int64)
-        start = end - each - more
-        columns[np.repeat(start - first, each) + np.arange(len(own))] = own
-        columns[start + each] = self.own + cell
-        columns[(end - 1)[part >= 0]] = self.own + self.cells + part[part >= 0]
-        shape = (len(cell), self.size)
-        return csr_array((np.ones(len(columns)), columns, np.concatenate([[0], end])), shape=shape)
+        end = np.zeros(len(cell) + 1, dtype=np.int32)
+        np.cumsum(each + 1 + (part >= 0), out=end[1:])
+        columns = np.empty(end[-1], dtype=np.int32)
+        first = np.cumsum(each) - each
+        within = np.arange(int(each.sum())) - np.repeat(first, each)
+        own = self.back.indices[within + np.repeat(self.back.indptr[cell], each)]
+        columns[within + np.repeat(end[:-1], each)] = own * self.children + np.repeat(child, each)
+        columns[end[:-1] + each] = self.own + cell
+        columns[(end[1:] - 1)[part >= 0]] = self.own + self.cells + part[part >= 0]
+        return end, columns
+
+
+def add_product(m: csr_array, x: Array, out: Array) -> None:
+    """Add ``m @ x`` to ``out``: arrays of two dimensions, each in one piece. SciPy's own way there
+    takes longer than a small product itself."""
+    _sparsetools.csr_matvecs(
+        *m.shape, x.shape[1], m.indptr, m.indices, m.data, x.ravel(), out.reshape(-1)
+    )
 
 
 def of_index(index: Sequence[Index], cells: int) -> list[tuple[csr_array, Index]]:
