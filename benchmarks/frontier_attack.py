@@ -1,7 +1,8 @@
 """Reconstruction and re-identification against published figures (docs/explanation/reconstruction.md).
 
-Four parts. *programs*: three integer programs of the Census Bureau's own attack, solved by HiGHS
-through SciPy. *county*: the published block tables of Guernsey County, Ohio. *tracts*: block and
+Five parts. *programs*: three integer programs of the Census Bureau's own attack, solved by HiGHS
+through SciPy. *county*: the published block tables of Guernsey County, Ohio. *rounded*: the
+same, each number rounded by itself, and what follows exactly all the same. *tracts*: block and
 tract tables of 28 tracts of real persons, and the DHC's records of the same tracts. *swaps*:
 simulated persons and households of twelve tracts of Rhode Island, exact and swapped, next to the
 Bureau's agreement rates (91.9, 91.1 and 62.6 percent)."""
@@ -37,7 +38,7 @@ from das.tools.protection.truth.method import NO_HOUSEHOLD, StudyRecords, Unprot
 from das.tools.protection.truth.methods.swapping import HIGH, LOW
 from das.tools.protection.truth.reconstructing import AttackSource
 
-PARTS = ("programs", "county", "tracts", "swaps")
+PARTS = ("programs", "county", "rounded", "tracts", "swaps")
 #: Columns, rows, persons.
 PROGRAMS = {
     "model_29183980000": (641, 226, 1),
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parts: dict[str, tuple[Path, Callable[[Figures, Path], None]]] = {
         "programs": (Path("reconstruction", "model_29183980000.lp.gz"), _programs),
         "county": (Path("guernsey_oh", "guernsey", "guernsey_P8.csv"), _county),
+        "rounded": (Path("guernsey_oh", "guernsey", "guernsey_P8.csv"), _rounded),
         "tracts": (Path("dhc", "dhc_2010_28tracts.csv.gz"), _tracts),
         "swaps": (RHODE_ISLAND, _swaps),
     }
@@ -180,6 +182,47 @@ def _certain(found: Reconstruction, published: ProtectedTables) -> int:
         pairs = np.unique(group * 1000 + margin) // 1000
         out |= np.bincount(pairs, minlength=len(out)) == 1
     return int(h.count[out[group]].sum())
+
+
+# --- rounding undone
+# ----------------------------------------------------------------------------------------------------
+
+
+def _rounded(figures: Figures, first: Path) -> None:
+    """Base 3 and 5 at random, with the total of each block rounded, or exact."""
+    truth, _ = AttackSource(first.parent, COUNTY_TABLES).read()
+    true = truth.levels["Block"].value
+    inhabited = true.any(axis=1)[:, None]
+    for base in (5, 3):
+        for total in ("rounded", "exact"):
+            rng, began = np.random.default_rng(1), process_time()
+            with tempfile.TemporaryDirectory() as folder:
+                for name in COUNTY_TABLES:
+                    path = first.parent / f"guernsey_{name}.csv"
+                    rows = pd.read_csv(path, dtype=str)
+                    for field in rows:
+                        if census_tables.field_of(field) is None:
+                            continue
+                        down, rest = np.divmod(rows[field].astype(int), base)
+                        if field != "P0080001" or total == "rounded":
+                            rows[field] = base * (down + (rng.random(len(rows)) < rest / base))
+                    rows.to_csv(Path(folder) / path.name, index=False)
+                found, _ = AttackSource(Path(folder), COUNTY_TABLES, f"random:{base}").read()
+            lines = found.levels["Block"]
+            drawn = (lines.value % base == 0).all(axis=0)
+            exact = inhabited & (lines.lower == lines.upper) & drawn
+            small = inhabited & (true > 0) & (true < base) & drawn
+            figures(
+                f"Guernsey County, base {base}, total {total}: counts above 0 that follow exactly",
+                int((exact & (true > 0)).sum()),
+                "counts",
+                of=int((inhabited & (true > 0) & drawn).sum()),
+                wrong=int((lines.lower[exact] != true[exact]).sum()),
+                zeros=int((exact & (true == 0)).sum()),
+                small=int((exact & small).sum()),
+                of_small=int(small.sum()),
+                cpu_seconds=process_time() - began,
+            )
 
 
 # --- 28 tracts

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import chain, combinations
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -112,3 +115,33 @@ def test_what_no_law_has() -> None:
         PerturbationTable.maximum_entropy(5, 1.9, 2)
     with pytest.raises(SpecError, match="leaves it unbiased"):
         PerturbationTable.maximum_entropy(2, 5, 3)
+
+
+@pytest.mark.parametrize(("d", "variance", "js"), [(2, 1.0, 0), (3, 1.5, 1)])
+def test_the_epsilon_of_one_count_holds_for_every_set(d: int, variance: float, js: int) -> None:
+    """All sets of printed counts, of all neighbors; and no smaller ratio or delta does."""
+    table = PerturbationTable.maximum_entropy(d, variance, js)
+    ratio, delta = table.one_count()
+    attained = dict.fromkeys(("ratio", "delta"), False)
+    last = len(table.p) - 1
+    for n in range(1, last + 2):
+        p, q = (_law(table.p[min(i, last)], i, d) for i in (n, n + 1))
+        printed = sorted(p.keys() | q.keys())
+        for s in chain.from_iterable(combinations(printed, k) for k in range(len(printed) + 1)):
+            one, other = (sum((law.get(y, Fraction(0)) for y in s), Fraction(0)) for law in (p, q))
+            assert one <= ratio * other + delta
+            assert other <= ratio * one + delta
+            attained["ratio"] |= min(one, other) > 0 and max(one, other) == ratio * min(one, other)
+            attained["delta"] |= min(one, other) == 0 and max(one, other) == delta
+    assert all(attained.values())
+
+
+def _law(row: np.ndarray, count: int, d: int) -> dict[int, Fraction]:
+    exact = [Fraction(x) for x in row.tolist()]
+    return {count + j - d: x / sum(exact) for j, x in enumerate(exact) if x}
+
+
+def test_zeros_have_no_epsilon() -> None:
+    """What an empty cell never prints, a cell of one person does."""
+    table = PerturbationTable.maximum_entropy(2, 1.0)
+    assert float(table.one_count(0)[1]) == pytest.approx(1 - 0.3665, abs=1e-4)

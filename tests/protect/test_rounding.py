@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from das.errors import SpecError
 from das.model.schema import Schema
@@ -14,6 +15,7 @@ from das.tables import table
 from das.tools.protection.published import LevelLines, LineMatrix
 from das.tools.protection.truth.method import exact_lines, generator
 from das.tools.protection.truth.methods.rounding import GAP, Rounding, controlled
+from das.tools.protection.uses import narrowed
 from tests.protect.people import GRID_TABLES, records, tables
 
 
@@ -44,7 +46,7 @@ def test_unbiased_with_variance_r_b_minus_r(base: int, mean: float) -> None:
     variances = []
     for r in range(base):
         t = np.full((1, len(chance)), 2 * base + r)
-        error = (method._random(t, chance[None]).value - t).ravel()
+        error = (method.rounded(t, chance[None]).value - t).ravel()
         assert abs(error.mean()) < 5 * base / 2 / np.sqrt(len(chance))
         assert error.var() == pytest.approx(r * (base - r), abs=0.02 * base**2)
         variances.append(r * (base - r))
@@ -57,7 +59,7 @@ def test_the_price_is_minus_the_log_likelihood() -> None:
     chance = generator(b"k").random(40_000)
     for d in range(3):  # 3 printed, where the truth is 3 + d
         t = np.full((1, len(chance)), 3 + d)
-        share = (Rounding(3)._random(t, chance[None]).value == 3).mean()
+        share = (Rounding(3).rounded(t, chance[None]).value == 3).mean()
         assert -np.log(share) == pytest.approx(Rounding(3).price[d], abs=0.03)
     assert Rounding(3, "nearest").price == (0.0,)
 
@@ -76,10 +78,10 @@ def test_the_same_cell_in_two_tables_is_rounded_in_the_same_way() -> None:
 
 def test_small_groups_vanish_at_the_nearest_five() -> None:
     t = np.arange(14)[None]
-    assert Rounding(5, "nearest")._nearest(t).value[0].tolist() == [0] * 3 + [5] * 5 + [10] * 5 + [
+    assert Rounding(5, "nearest").rounded(t).value[0].tolist() == [0] * 3 + [5] * 5 + [10] * 5 + [
         15
     ]
-    assert Rounding(10, "nearest")._nearest(t).value[0].tolist() == [0] * 5 + [10] * 9
+    assert Rounding(10, "nearest").rounded(t).value[0].tolist() == [0] * 5 + [10] * 9
 
 
 @pytest.mark.parametrize("base", [3, 5])
@@ -141,3 +143,27 @@ def test_refusals_and_label() -> None:
     with pytest.raises(SpecError, match="how is 'down'"):
         Rounding(3, "down")
     assert Rounding(5, "nearest").label == "rounded to the nearest base 5"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_that_follow_from_sums_are_those_of_all_counts(seed: int) -> None:
+    """A total, its parts and theirs, each rounded by itself: against every table of counts."""
+    rng = np.random.default_rng(seed)
+    cells = [[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1], *np.eye(4, dtype=int).tolist(), [1, 1, 0, 0]]
+    matrix = sparse.csr_array(np.array(cells))
+    of = LineMatrix(matrix, (*tuple("tabcdef"), "again"), np.array([0, 0, 0, 1, 1, 1, 1, 2]))
+    true = np.array(list(product(range(7), repeat=4)))[rng.integers(7**4, size=30)] @ matrix.T
+    printed = 3 * (true // 3 + (rng.random(true.shape) < true % 3 / 3))
+    lines = Rounding(3).known(printed)
+    lower, upper = narrowed(of, lines.lower, lines.upper)
+    every = np.array(list(product(range(9), repeat=4))) @ matrix.T
+    for unit in range(len(true)):
+        able = every[((every >= lines.lower[unit]) & (every <= lines.upper[unit])).all(axis=1)]
+        assert lower[unit].tolist() == able.min(axis=0).tolist()
+        assert upper[unit].tolist() == able.max(axis=0).tolist()
+
+
+def test_bounds_that_no_counts_have_cross() -> None:
+    of = LineMatrix(sparse.csr_array([[1, 1], [1, 0], [0, 1]]), ("t", "a", "b"), np.zeros(3, int))
+    lower, upper = narrowed(of, np.array([[9, 0, 0]]), np.array([[9, 4, 4]]))
+    assert (lower > upper).any()

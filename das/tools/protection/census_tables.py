@@ -94,12 +94,12 @@ def sf1_schema(single_years: bool = False) -> Schema:
 def _tallied(where: Where) -> tuple[LabeledWhere, ...]:
     """Those of each race, alone or in combination."""
     return tuple(
-        (f"{race} alone or in combination", {**where, "cenrace": _with(race)}) for race in RACES
+        (
+            f"{race} alone or in combination",
+            {**where, "cenrace": tuple(c for c in CENRACE if race in c.split("+"))},
+        )
+        for race in RACES
     )
-
-
-def _with(race: str) -> tuple[str, ...]:
-    return tuple(c for c in CENRACE if race in c.split("+"))
 
 
 def _by_race(where: Where) -> tuple[LabeledWhere, ...]:
@@ -506,10 +506,7 @@ def _joined(attribute: Attribute, group: NDArray[np.int64]) -> Attribute:
 def _on(table: Table, first: list[NDArray[np.intp]]) -> Table:
     """The table over the coarser schema: each group has the place of its first level."""
     made = tuple(
-        _cut(grouping, at) for grouping, at in zip(table.query.groupings, first, strict=True)
+        replace(g, index=tuple(np.asarray(g.index)[at].tolist()))
+        for g, at in zip(table.query.groupings, first, strict=True)
     )
     return replace(table, query=replace(table.query, groupings=made))
-
-
-def _cut(grouping: Grouping, at: NDArray[np.intp]) -> Grouping:
-    return replace(grouping, index=tuple(np.asarray(grouping.index)[at].tolist()))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting import zcdp
-from das.accounting.document import StatedChange, ZcdpChange
+from das.accounting.document import PureChange
 from das.engine.tasks import SILENT, Progress
 from das.errors import SpecError, UserError
 from das.files.release.statement import read_ours
@@ -245,20 +245,14 @@ def remaining(release: OpenedRelease, coarse: LeastRelease) -> list[RemainingBou
                 continue
         elif change.kind == "place":
             area = level_inside(change.what.rsplit(" ", 1)[1])
-            kept.append(RemainingBound(f"two persons' places, within one {area}", *_twice(change)))
+            cost, zero = 2 * change.cost, isinstance(change, PureChange)
+            epsilon = float(cost) * (1 + 1e-9) if zero else zcdp.no_more(cost, change.delta)
+            kept.append(RemainingBound(f"two persons' places, within one {area}", cost, epsilon))
         lost.append(RemainingBound(change.says))
     for other in others:
         whole = stated.changes[other.name][0]
         kept.append(RemainingBound(f"{other.name}: {whole.says}", whole.cost, whole.upper))
     return [*sorted(kept, key=lambda r: r.epsilon or 0.0), *lost]
-
-
-def _twice(change: StatedChange) -> tuple[Fraction, float]:
-    """Twice the cost of a change, and its epsilon."""
-    cost = 2 * change.cost
-    if isinstance(change, ZcdpChange):
-        return cost, zcdp.no_more(cost, change.delta)
-    return cost, float(cost) * (1 + 1e-9)
 
 
 def _unseen(schema: Schema, grain: Grain, names: Sequence[str]) -> tuple[bool, bool]:

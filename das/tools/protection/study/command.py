@@ -289,6 +289,8 @@ def protect(
     with Live(quiet) as progress:
         written = protect_records(resolved, value, key, out, progress)
     click.echo(f"{value.label}; proved: {value.guarantee.value}")
+    if value.statement:
+        click.echo(value.statement)
     for path in written:
         click.echo(f"written: {path}")
 

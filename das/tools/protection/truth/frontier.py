@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from das.engine import Progress, Silent, refuse_within_import
 from das.engine.local import LocalEngine
-from das.engine.tasks import Answer, Task, Work
+from das.engine.tasks import Answer, Task
 from das.errors import UserError
 from das.files import atomic, messages, rows_csv
 from das.files.atomic import files_below
@@ -172,14 +172,10 @@ def protect_tasks(opened: OpenStudy, points: Sequence[FrontierPoint]) -> list[Ta
         )
     ]
     return [
-        Task(opened.folder.root, PROTECT, p.name, (0, len(opened.groups) - 1), _effort(p))
+        Task(opened.folder.root, PROTECT, p.name, (0, len(opened.groups) - 1), effort)
         for p in due
+        for effort in [100.0 if isinstance(p.method, TopDown) else 1.0]  # the longest begins first
     ]
-
-
-def _effort(point: FrontierPoint) -> float:
-    """TopDown takes by far the longest, so it begins first."""
-    return 100.0 if isinstance(point.method, TopDown) else 1.0
 
 
 def protect_task(task: Task) -> Answer:
@@ -292,19 +288,13 @@ def run_study(
                 ("protect the records", protect_task, protect_tasks),
                 ("attack what is published", attack_task, attack_tasks),
             ):
-                _done(engine, work, tasks(of, points), name, progress)
+                due = tasks(of, points)
+                progress.stage(name, len(due))
+                for _ in engine.answers(work, due):
+                    progress.advance()
         atomic.remove_folder(folder.root / "work")
         progress.stage("write the results", None)
         return _written(of, points)
-
-
-def _done(
-    engine: LocalEngine, work: Work, tasks: Iterable[Task], name: str, progress: Progress
-) -> None:
-    due = list(tasks)
-    progress.stage(name, len(due))
-    for _ in engine.answers(work, due):
-        progress.advance()
 
 
 def _begin(study: ResolvedStudy, folder: StudyFolder, progress: Progress) -> None:

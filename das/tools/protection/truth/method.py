@@ -122,6 +122,11 @@ class ProtectionMethod(ABC):
         of two tables gets the same treatment."""
 
     @property
+    def statement(self) -> str:
+        """What is known of its privacy loss besides the guarantee; empty for nothing."""
+        return ""
+
+    @property
     def label(self) -> str:
         """The method and its settings, on pages."""
         return self.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,15 +45,18 @@ from das.tools.protection.census_tables import (
 )
 from das.tools.protection.least.chain import Grain
 from das.tools.protection.least.combining import grouped
-from das.tools.protection.published import UNBOUNDED, WITHHELD, LevelLines, ProtectedTables
+from das.tools.protection.published import WITHHELD, LevelLines, ProtectedTables, withheld
 from das.tools.protection.study import files
 from das.tools.protection.truth.methods.rounding import Rounding
 from das.tools.protection.truth.study_input import linked_people
+from das.tools.protection.uses import narrowed
 from das.truth.assessment import true_counts, truth_of
 
 #: Places that a task attacks, at least.
 _PLACES = 200
 _STATE = "attack.json"
+#: What is written of each rounded count that follows exactly.
+EXACT = ("level", "geocode", "line", "printed", "true")
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,12 @@ class AttackSource:
         rule = rounding_of(self.rounding)
         price = (0.0,) if rule is None else rule.price
         if self.folder.is_dir() and (rows := files.read_protected(self.folder, price)):
-            return _protected(rows, self.folder)
+            published, columns = _protected(rows, self.folder)
+        else:
+            published, columns = self._columns(rule)
+        return (published if rule is None else _narrowed(published, self.folder)), columns
+
+    def _columns(self, rule: Rounding | None) -> tuple[ProtectedTables, PublishedColumns]:
         places = published_tables.read(self.folder, lambda name: field_of(name) is not None)
         columns = published_columns({k: v.values for k, v in places.items()}, self.only)
         if columns is None:
@@ -87,6 +95,22 @@ class AttackSource:
             for level, names in columns.fields.items()
         }
         return ProtectedTables(spine, columns.tables, levels), columns
+
+
+def _narrowed(published: ProtectedTables, folder: Path) -> ProtectedTables:
+    """Rounded tables with the bounds that follow from the sums of their lines."""
+    levels = {}
+    for level, lines in published.levels.items():
+        lower, upper = narrowed(published.tables.lines(level), lines.lower, lines.upper)
+        if (lower > upper).any():
+            unit = int((lower > upper).any(axis=1).argmax())
+            raise InputError(
+                f"no counts of {published.spine.geocodes(level)[unit]} are rounded like this",
+                where=f"{folder}, {level}",
+                remedy="say with --rounding how the tables are rounded",
+            )
+        levels[level] = replace(lines, lower=lower, upper=upper)
+    return replace(published, levels=levels)
 
 
 def rounding_of(text: str) -> Rounding | None:
@@ -125,14 +149,13 @@ def _lines(
         )
     value = np.full((spine.units(level), len(names)), WITHHELD, dtype=np.int64)
     value[unit] = np.stack([places.values[name] for name in names], axis=1)
-    shown = value != WITHHELD
-    base, price = (1, (0.0,)) if rule is None else (rule.base, rule.price)
-    below, above = base - 1, base - 1
-    if rule is not None and rule.how == "nearest":
-        below, above = base // 2, (base - 1) // 2
-    lower = np.where(shown, np.maximum(value - below, 0), 0)
-    upper = np.where(shown, value + above, UNBOUNDED)
-    return LevelLines(lower, upper, value, price)
+    hidden, value = value == WITHHELD, np.maximum(value, 0)
+    lines = LevelLines.exact(value)
+    if rule is not None:
+        known, exact = rule.known(value), (value % rule.base > 0).any(axis=0)  # columns not rounded
+        lower, upper = np.where(exact, value, known.lower), np.where(exact, value, known.upper)
+        lines = LevelLines(lower, upper, value, rule.price)
+    return withheld(lines, hidden)
 
 
 def _protected(
@@ -226,18 +249,20 @@ def _kept(path: Path, units: int, cells: int) -> Reconstruction:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttackResult(NoRepr):
-    """The guess, the places, and the scores where the truth was given."""
+    """The guess, the places, the scores where the truth was given, and of rounded tables the counts
+    that follow exactly."""
 
     found: Reconstruction
     published: ProtectedTables
     scores: ReidentificationScores | None
+    exact: Sequence[tuple[object, ...]] | None = None
 
     def summary(self) -> dict[str, Any]:
         """Numbers for a person: places and persons by status, certainty, time."""
         persons = self.found.histogram.totals()
         inhabited = (persons > 0) | (self.found.status != AttackStatus.UNIQUE)
         unique = self.found.unique & inhabited
-        return {
+        data: dict[str, Any] = {
             "places": int(inhabited.sum()),
             "persons": int(persons.sum()),
             "unique places": int(unique.sum()),
@@ -249,6 +274,23 @@ class AttackResult(NoRepr):
             for s in AttackStatus
             if ((self.found.status == s) & inhabited).any() and s != AttackStatus.UNIQUE
         }
+        if self.exact is not None:
+            data["rounded counts that follow exactly"] = len(self.exact)
+            data["of these above 0"] = sum(bool(row[-1]) for row in self.exact)
+        return data
+
+
+def _exact(
+    published: ProtectedTables, columns: PublishedColumns, base: int
+) -> Iterator[tuple[object, ...]]:
+    """Of rounded counts of places with persons those that follow exactly, in the order of
+    :data:`EXACT`."""
+    for level, lines in published.levels.items():
+        known = lines.shown & (lines.lower == lines.upper) & (lines.upper.max(axis=1) > 0)[:, None]
+        known &= (~lines.shown | (lines.value % base == 0)).all(axis=0)
+        codes, names = published.spine.geocodes(level), columns.fields[level]
+        for u, i in zip(*np.nonzero(known), strict=True):
+            yield level, codes[u], names[i], lines.value[u, i], lines.lower[u, i]
 
 
 def attack_folder(
@@ -282,7 +324,9 @@ def attack_folder(
     units, cells = published.spine.units(published.spine.levels[-1]), columns.tables.schema.cells
     found = Reconstruction.merged([_kept(_part_file(out, i), units, cells) for i in range(number)])
     scores = None if truth is None else _scored(found, published, columns, truth)
-    result = AttackResult(found, published, scores)
+    rule = rounding_of(source.rounding)
+    exact = None if rule is None else list(_exact(published, columns, rule.base))
+    result = AttackResult(found, published, scores, exact)
     _write(out, result)
     return result
 
@@ -337,6 +381,8 @@ def _write(out: Path, result: AttackResult) -> None:
     schema = result.published.tables.schema
     named = ("geocode", *(a.name for a in schema.attributes), "count", "unique")
     rows_csv.write(out / "records.csv", named, _records(result, codes))
+    if result.exact is not None:
+        rows_csv.write(out / "exact.csv", EXACT, result.exact)
     if result.scores is not None:
         rows = list(score_rows(result.scores))
         rows_csv.write(out / "scores.csv", tuple(rows[0]), [tuple(r.values()) for r in rows])
@@ -392,7 +438,8 @@ def scored_release(path: Path, truth: Path | None) -> ReidentificationScores:
     source = source_of(run_directory.release_of(path))
     people = _people(source, path)
     schema, spine = people.schema, source.spine
-    wanted = census_tables.sf1_schema() if _has_ages(schema) else schema
+    known_by = set(KNOWN) <= {a.name for a in schema.attributes}
+    wanted = census_tables.sf1_schema() if known_by else schema
     if truth is not None:
         known = linked_people(truth, spine, wanted)
     elif RunDirectory(path).has_truth():
@@ -426,11 +473,6 @@ def _people(source: ReleaseSource, path: Path) -> Universe:
         if any(a.name in _SENSITIVE for a in universe.schema.attributes):
             return universe
     raise UserError("publishes no race or origin", where=path, remedy="attack a release of persons")
-
-
-def _has_ages(schema: Schema) -> bool:
-    """Whether records have all that persons are known by."""
-    return set(KNOWN) <= {a.name for a in schema.attributes}
 
 
 def _in(wanted: Schema, schema: Schema, h: Histogram) -> Histogram:

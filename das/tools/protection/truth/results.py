@@ -135,18 +135,19 @@ def measured(
     persons = truth.totals()
     return GroupScores(
         clusters,
-        tuple(_keys(scored[0])),
+        tuple(key_of(s.group, s.size, s.among) for s in scored[0]),
         np.array([[[getattr(s, n) for n in COUNTED] for s in each] for each in scored], float),
-        np.array([_statuses(found.status[a:b], persons[a:b]) for a, b in extents]),
+        np.array(
+            [
+                np.bincount(found.status[a:b][persons[a:b] > 0], minlength=len(AttackStatus))
+                for a, b in extents
+            ]
+        ),
         np.array([_varied(found, persons, a, b) for a, b in extents]),
         np.array([float(found.seconds[a:b].sum()) for a, b in extents]),
         use_tallies(uses, published, found.histogram, truth, level),
         line_tallies(uses, published, truth, level),
     )
-
-
-def _keys(scores: tuple[ReidentificationScore, ...]) -> list[str]:
-    return [key_of(s.group, s.size, s.among) for s in scores]
 
 
 def _scores(
@@ -169,10 +170,6 @@ def _scores(
         sensitive=intruder.sensitive,
         among=reconstruction.unique[start:stop],
     ).scores
-
-
-def _statuses(status: NDArray[np.int8], persons: Ints) -> Ints:
-    return np.bincount(status[persons > 0], minlength=len(AttackStatus)).astype(np.int64)
 
 
 def _varied(reconstruction: Reconstruction, persons: Ints, start: int, stop: int) -> Floats:
@@ -337,12 +334,9 @@ def means(
         out.append(
             FrontierMean(
                 first.curve, first.setting, first.label, first.named, first.method,
-                first.guarantee, first.random, first.tables, len(points), *_place(first), mean, low, high,
+                first.guarantee, first.random, first.tables, len(points), first.measure, first.persons,
+                first.level, first.use, first.column, mean, low, high,
                 pooled.error(population),
             )
         )  # fmt: skip
     return out
-
-
-def _place(row: FrontierRow) -> tuple[str, str, str, str, str]:
-    return row.measure, row.persons, row.level, row.use, row.column

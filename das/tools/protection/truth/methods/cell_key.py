@@ -1,26 +1,28 @@
 r"""The cell-key method: small random changes that are the same wherever the same persons are
 counted.
 
-Published count = count + change, where the change is looked up in a perturbation table
-(:mod:`das.tools.protection.truth.methods.cell_key`) by the count and the cell's key
-(:mod:`das.tools.protection.truth.methods.cell_key`). Zeros stay zero. Each total is changed on its own, so tables do not
-add up.
+Published count = count + change, where the change is looked up in a perturbation table by the count
+and the cell's key. Zeros stay zero. Each total is changed on its own, so tables do not add up.
 
 *What is known of a line.* The true count lies between the least and the largest count that the
 table can turn into y, within y - D and y + D. The price is minus the logarithm of the symmetric
 row, :math:`-\ln p_{|v|}`: the law of all but the smallest counts. It is convex, because a
 symmetric row is :math:`p_v \propto e^{b v^2}`, :math:`b \le 0`.
 
-*What is proved.* Nothing: a fixed key is one draw for ever, and a bounded change rules out most
-counts for certain.
+*What is proved.* Of tables nothing: a fixed key is one draw for ever, and a bounded change rules out
+most counts for certain. Of one printed count alone an epsilon and a delta
+(:meth:`PerturbationTable.one_count`).
 
 Source: Australian Bureau of Statistics (Fraser and Wooton, 2005); Eurostat's guidelines for the
-2021 censuses; Office for National Statistics, census 2021."""
+2021 censuses; Office for National Statistics, census 2021. J. Bailie, C.-H. Chien, ABS perturbation
+methodology through the lens of differential privacy (2019), for the epsilon."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
+from math import log
 from typing import ClassVar
 
 import numpy as np
@@ -123,6 +125,24 @@ class PerturbationTable(Frozen):
     def largest(self) -> int:
         """The largest change, D."""
         return self.p.shape[1] // 2
+
+    def one_count(self, first: int = 1) -> tuple[Fraction, Fraction]:
+        r"""Of one printed count with a key of its own, between true counts from ``first`` on that
+        differ by one person: the largest ratio of probabilities, and delta.
+
+        Let P and Q be the laws of what is printed of the two, and C what both can print. For every
+        set S, :math:`P(S) \le r Q(S \cap C) + P(S \setminus C) \le r Q(S) + \delta`, where r is the
+        largest ratio on C, and delta the probability of the others. No smaller delta has a finite
+        epsilon: let S be all outside C. Exact, for the probabilities of the table."""
+        rows = [[Fraction(x) for x in row] for row in [*self.p.tolist(), self.p[-1].tolist()]]
+        laws = [{n + j: x / sum(row) for j, x in enumerate(row) if x} for n, row in enumerate(rows)]
+        ratio, delta = Fraction(1), Fraction(0)
+        for pair in zip(laws[first:], laws[first + 1 :], strict=False):
+            for one, other in (pair, pair[::-1]):
+                both = one.keys() & other.keys()
+                ratio = max(ratio, *(one[y] / other[y] for y in both))
+                delta = max(delta, sum((x for y, x in one.items() if y not in both), Fraction(0)))
+        return ratio, delta
 
     def change(self, count: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
         """The change of each count: the first v whose cumulative probability is above its uniform
@@ -235,6 +255,17 @@ class CellKey(ProtectionMethod):
     @property
     def label(self) -> str:
         return f"cell key, D = {self.D}, V = {self.V:g}" + (f", js = {self.js}" * (self.js > 0))
+
+    @property
+    def statement(self) -> str:
+        """Its epsilon, and what that does not hold for."""
+        (ratio, delta), (_, zero) = (self.perturbations.one_count(n) for n in (1, 0))
+        return (
+            f"of one printed count, from 1 person on: epsilon {log(ratio) + 5e-5:.4f} at delta"
+            f" {float(delta) + 5e-7:.6f}. It is no guarantee of tables: the losses of many counts add"
+            " up, the same persons get the same change, and a zero is never changed (between 0 and 1"
+            f" person epsilon is infinite for each delta below {float(zero):.3f})"
+        )
 
     @property
     def perturbations(self) -> PerturbationTable:

@@ -170,21 +170,23 @@ class Rounding(ProtectionMethod):
         levels = {}
         keys = cell_keys(records, tables, key) if self.how == "random" else {}
         for level, lines in exact.items():
-            if self.how == "random":
-                levels[level] = self._random(lines.value, uniform(keys[level]))
-            elif self.how == "controlled":
+            if self.how == "controlled":
                 levels[level] = controlled(lines, tables.lines(level), self.base)
             else:
-                levels[level] = self._nearest(lines.value)
+                levels[level] = self.rounded(lines.value, uniform(keys[level]) if keys else None)
         return ProtectedTables(records.spine, tables, levels)
 
-    def _random(self, t: NDArray[np.int64], chance: NDArray[np.float64]) -> LevelLines:
-        b = self.base
-        down, r = np.divmod(t, b)
-        y = b * (down + (chance < r / b))
-        return LevelLines(np.maximum(y - b + 1, y > 0), y + b - 1, y, self.price)
+    def rounded(
+        self, t: NDArray[np.int64], chance: NDArray[np.float64] | None = None
+    ) -> LevelLines:
+        """Counts rounded to the nearest multiple, or at random by numbers from 0 to 1."""
+        down, r = np.divmod(t, self.base)
+        up = 2 * r >= self.base if chance is None else chance < r / self.base
+        return self.known(self.base * (down + up))
 
-    def _nearest(self, t: NDArray[np.int64]) -> LevelLines:
+    def known(self, y: NDArray[np.int64]) -> LevelLines:
+        """What is known of counts of which ``y`` are printed, ``random`` or ``nearest``."""
         b = self.base
-        y = b * ((t + b // 2) // b)
-        return LevelLines(np.maximum(y - b // 2, 0), y + (b - 1) // 2, y, self.price)
+        if self.how == "nearest":
+            return LevelLines(np.maximum(y - b // 2, 0), y + (b - 1) // 2, y, self.price)
+        return LevelLines(np.maximum(y - b + 1, y > 0), y + b - 1, y, self.price)
