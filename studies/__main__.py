@@ -17,7 +17,11 @@ import das
 from benchmarks import blocks
 from benchmarks.common import CONFIG, RHODE_ISLAND, no_data, shared_data
 from benchmarks.tracts import TRACTS
+from das.tools.protection.truth.frontier import run_study
+from das.tools.protection.truth.study import load_study
 from studies import curves
+from studies.coarsening.places import PLACES
+from studies.coarsening.uniques import uniques
 from studies.figure import FigureData
 from studies.jason import experiments
 from studies.jason import figures as jason_figures
@@ -26,6 +30,8 @@ from studies.kazan_reiter import tiles
 from studies.kazan_reiter.tiles import Mosaic
 from studies.size_bias import cell_step, four_blocks, tables
 
+#: The study of protection methods, with its records in ``people.csv``.
+STUDY = Path(__file__).parent / "coarsening" / "study.toml"
 Experiment = Callable[[int, np.random.Generator], Sequence[Any]]
 #: Figure of JASON's report: how it is computed and drawn, and how many trials by default.
 JASON: Mapping[str, tuple[Experiment, Callable[[Any], FigureData], int]] = {
@@ -160,6 +166,26 @@ def size_bias(
     )
     (out / f"size-bias.{kind}").write_bytes(draw(tables.figure(of[methods[0]]), kind))
     click.echo((out / "size-bias.md").read_text())
+
+
+@main.command()
+@OUT
+@click.option("--place", type=click.Choice(list(PLACES)), default="rhode-island", show_default=True)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Of the study.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True)
+def coarsening(out: Path, place: str, changes: Sequence[str], workers: int) -> None:
+    """The least coarsening on the risk-utility map, next to TopDown (docs/how-to/coarsening.md)."""
+    real = PLACES[place]
+    if (data := shared_data(real.path)) is None:
+        raise click.ClickException(no_data(real.path))
+    out.mkdir(parents=True, exist_ok=True)
+    people = out / "people.csv"
+    real.read(data).to_csv(people, index=False)
+    given = [f"data.path={json.dumps(str(people))}", *real.changes, *changes]
+    run_study(load_study(STUDY, given), out / "study", workers=workers)
+    found = pd.DataFrame(list(uniques(out / "study")))
+    found.to_csv(out / "uniques.csv", index=False, lineterminator="\n")
+    click.echo(found.to_string(index=False))
 
 
 @main.command("cell-step")

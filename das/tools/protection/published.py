@@ -183,6 +183,12 @@ class ExpectedGroups(Frozen):
         """Whether columns, ``(columns, cells)``, are sums of groups."""
         return int((matrix - matrix[:, self._first]).count_nonzero()) == 0
 
+    def above(self, unit: NDArray[np.int64]) -> ExpectedGroups:
+        """What one expects of areas. ``unit``: the number of the area of each unit."""
+        count = np.zeros((int(unit.max()) + 1, self.count.shape[1]))
+        np.add.at(count, unit, self.count)
+        return ExpectedGroups(self.group, count)
+
     def histogram(self) -> Histogram:
         """The expected counts as integers: each the floor of its part, and what is left to the
         largest remainders of the unit; all of a group in its first cell."""

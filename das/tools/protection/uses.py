@@ -137,18 +137,18 @@ def disjoint_lines(
             yield int(column[some[0]]), chosen, len(covered) == cells[column[some[0]]]
 
 
-def narrowed(of: LineMatrix, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
+def narrowed(lines: LineMatrix, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
     """The bounds of lines, ``(units, lines)``, that follow from each other: a line is at least the
     sum of lines within it that do not overlap, and just that where they make it up. Where the least
     is above the most, no counts have these bounds.
 
     So rounding is undone, where each number is rounded by itself. Source: C. West, Vecna, R. Chowdhury,
     Random (Un)rounding (arXiv 2307.13859), with 624 exact values of the 2021 Canadian census."""
-    found = list(disjoint_lines(of.matrix, of, proper=True))
+    found = list(disjoint_lines(lines.matrix, lines, proper=True))
     whole, exact = (np.array([f[i] for f in found], dtype=np.int64) for i in (0, 2))
     sums = np.repeat(np.arange(len(found)), [len(chosen) for _, chosen, _ in found])
     part = np.array([i for _, chosen, _ in found for i in chosen], dtype=np.int64)
-    matrix = sparse.csr_array((np.ones_like(part), (sums, part)), (len(found), len(of)))
+    matrix = sparse.csr_array((np.ones_like(part), (sums, part)), (len(found), len(lines)))
     every, known = np.flatnonzero(exact), exact[sums] > 0
     low, up = lower.T.copy(), upper.T.copy()
     for _ in range(ROUNDS):
@@ -264,12 +264,15 @@ def use_tallies(
     lowest = spine.levels[-1]
     every = {"truth": truth.upward(spine), "guess": guess.upward(spine)}
     known = published.expected
-    expected = every["guess"] if known is None else known.histogram().upward(spine)
+    levels = spine.levels[spine.index(cluster) :]
+    expected = (
+        {} if known is None else {v: known.above(spine.up(lowest, v)).histogram() for v in levels}
+    )
     out = []
     for use in at.uses:
         best = every["guess"] if known is None or not known.tells(use.matrix) else expected
         below: tuple[Ints, Ints, Bools] | None = None
-        for level in reversed(spine.levels[spine.index(cluster) :]):
+        for level in reversed(levels):
             true = use.counts(every["truth"][level])
             guessed = use.counts(best[level])
             if level in published.levels:

@@ -130,8 +130,7 @@ class PerturbationTable(Frozen):
         r"""Of one printed count with a key of its own, between true counts from ``first`` on that
         differ by one person: the largest ratio of probabilities, and delta.
 
-        Let P and Q be the laws of what is printed of the two, and C what both can print. For every
-        set S, :math:`P(S) \le r Q(S \cap C) + P(S \setminus C) \le r Q(S) + \delta`, where r is the
+        Let P and Q be the two laws, and C what both can print. For every set S, :math:`P(S) \le r Q(S \cap C) + P(S \setminus C) \le r Q(S) + \delta`, where r is the
         largest ratio on C, and delta the probability of the others. No smaller delta has a finite
         epsilon: let S be all outside C. Exact, for the probabilities of the table."""
         rows = [[Fraction(x) for x in row] for row in [*self.p.tolist(), self.p[-1].tolist()]]
@@ -263,8 +262,8 @@ class CellKey(ProtectionMethod):
         return (
             f"of one printed count, from 1 person on: epsilon {log(ratio) + 5e-5:.4f} at delta"
             f" {float(delta) + 5e-7:.6f}. It is no guarantee of tables: the losses of many counts add"
-            " up, the same persons get the same change, and a zero is never changed (between 0 and 1"
-            f" person epsilon is infinite for each delta below {float(zero):.3f})"
+            " up, and the same persons get the same change. A zero is never changed: between 0 and 1"
+            f" person, epsilon is infinite for each delta below {float(zero):.3f}"
         )
 
     @property

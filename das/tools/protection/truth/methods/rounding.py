@@ -185,7 +185,7 @@ class Rounding(ProtectionMethod):
         return self.known(self.base * (down + up))
 
     def known(self, y: NDArray[np.int64]) -> LevelLines:
-        """What is known of counts of which ``y`` are printed, ``random`` or ``nearest``."""
+        """What is known of counts that are printed as ``y``, ``random`` or ``nearest``."""
         b = self.base
         if self.how == "nearest":
             return LevelLines(np.maximum(y - b // 2, 0), y + (b - 1) // 2, y, self.price)
