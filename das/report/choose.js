@@ -466,7 +466,8 @@ function toml() {
     const [c, d] = exact(cost);
     return text.replace(`"@${i}@"`, `"${fraction(c * b, d * a)}"`);
   }, D.toml.rest);
-  return `${out.join("\n")}\n\n${rest}${passes()}`;
+  const last = state.levels[LEVELS - 1] && state.queries[LEVELS - 1][names.indexOf("detailed")];  // full information needs it
+  return `${out.join("\n")}\n\n${last ? rest : rest.replace('method = "full-information"', 'method = "topdown"')}${passes()}`;
 }
 
 // Passes of the estimation, of what is still measured.
@@ -535,7 +536,7 @@ function build() {
   }
   if (A) {
     $("goal-level").append(element("option", { value: LEVELS }, `${A.kind}: the middle one`));
-    ["The middle one, count by count", ...A.titles].forEach((text, i) => $("area").append(element("option", { value: i - 1 }, text)));
+    [`The middle one of ${A.titles.length}, count by count`, ...A.titles].forEach((text, i) => $("area").append(element("option", { value: i - 1 }, text)));
     $("areas").hidden = false;
     $("area").addEventListener("change", showAreas);
   }
@@ -570,7 +571,7 @@ const levelPlace = (f) => (l) => [titled(inside(l)) + (sizeOf(l) ? ` of ${Math.r
 const ofAreas = (v, part) => D.queries.map((_, q) => v.map((f) => f[q]).sort((a, b) => a - b)[Math.floor((v.length - 1) * part)]);
 function showAreas() {
   const v = (shown.areas ??= areaVariances(shown.plan)), at = Number($("area").value), f = at < 0 ? ofAreas(v, 0.5) : v[at], most = ofAreas(v, 1);
-  $("area-sentences").replaceChildren(...sentences(() => [$("area").selectedOptions[0].textContent, f]));
+  $("area-sentences").replaceChildren(...sentences(() => [at < 0 ? `${titled(A.kind)}, the middle one` : A.titles[at], f]));
   const cell = (x) => element("td", { "data-margin": Z * Math.sqrt(x) }, x ? `±${say(Z * Math.sqrt(x))}` : "exact");
   $("area-margins").replaceChildren(...D.queries.map((q, i) => element("tr", { "data-area-query": q.name },
     element("th", { scope: "row" }, q.title), cell(f[i]), cell(most[i]))));
@@ -645,8 +646,8 @@ function showRisk(found) {
   const average = Math.max(...D.paths.map((path) => believed(path.flatMap((k) => draws[k].flatMap((p) => [p, p])), prior)));
   // P[L > t] <= delta(e) / (1 - exp(e - t)) for every e < t
   const part = found[name] / (found[name] - 2 * Math.log(D.delta[1]));
-  const most = part && epsilon(relation, plan, 3e-4, part * D.delta[1]) - Math.log(1 - part), worst = after(most, prior);
-  const most_ = (x) => Math.min(100, x > 0.9995 ? Math.ceil(x * 1e6) / 1e4 : Math.ceil(x * 1e3) / 10);
+  const worst = after(part && epsilon(relation, plan, 3e-4, part * D.delta[1]) - Math.log(1 - part), prior);
+  const most = (x) => (x > 0.999 ? "nearly certain" : `at ${Math.ceil(x * 1e3) / 10} %`);
   const chance = (x) => (x > 0.9995 ? `${(Math.floor(x * 1e6) / 1e4).toFixed(4)}` : (100 * x).toFixed(1));
   const attribute = $("secret").selectedOptions[0].textContent.toLowerCase();
   const finest = D.queries.reduce((best, q, i) => (q.answers >= D.queries[best].answers && plan.each[LEVELS - 1][i] ? i : best), 0);
@@ -664,14 +665,14 @@ function showRisk(found) {
   const [both, bothMost] = one && up !== null ? twoLevels(one, above(EACH * plan.each[up][finest], one / others), prior) : [alone, aloneMost];
   const low = inside(LEVELS - 1), told = D.queries[finest].title.toLowerCase();
   const rows = [
-    ["all", average, worst, `An intruder who knows everything but the ${attribute} of one person, sees every noisy answer and starts at ${chance(prior)} %, ends on average at ${chance(average)} %, at worst at ${most_(worst)} %.`],
-    ["alone", alone, aloneMost, `If the intruder looks at one noisy count of the ${low} (“${told}”), this ends on average at ${chance(alone)} %, at worst at ${most_(aloneMost)} %.`]];
-  if (up !== null && one) rows.push(["hierarchy", both, bothMost, `With the counts of the ${inside(up)} and of its other places, too, it ends on average at ${chance(both)} %, at worst at ${most_(bothMost)} % (Kazan and Reiter’s two levels, with ${others.toLocaleString("en-US")} other places).`]);
+    ["all", average, worst, `An intruder who knows everything but the ${attribute} of one person, sees every noisy answer and starts at ${chance(prior)} %, ends on average at ${chance(average)} %, at worst ${most(worst)}.`],
+    ["alone", alone, aloneMost, `If the intruder looks at one noisy count of the ${low} (“${told}”), this ends on average at ${chance(alone)} %, at worst ${most(aloneMost)}.`]];
+  if (up !== null && one) rows.push(["hierarchy", both, bothMost, `With the counts of the ${inside(up)} and of its other places, too, it ends on average at ${chance(both)} %, at worst ${most(bothMost)} (Kazan and Reiter’s two levels, with ${others.toLocaleString("en-US")} other places).`]);
   rows.push(["ladder", ladder, null, `A person who is alone with that in the ${low} and in all places above ends on average at ${chance(ladder)} %, from ${each.length} counts.`],
-    ["decided", chanceOf, null, `Of 100 persons who may be there or not, the noisy count of the ${low} lets an intruder find ${say(100 * chanceOf)}. Without any release it is 50.`]);
+    ["decided", chanceOf, null, `Of 100 people who are alone in their ${low} with that, ${say(100 * chanceOf)} would be guessed right; without any release, 50.`]);
   const lone = D.alone?.[D.queries[finest].name];
   if (lone !== undefined) {
-    rows.push(["persons", lone * chanceOf, null, `In the run ${lone.toLocaleString("en-US")} persons are alone in their ${low} with that. An intruder would find ${Math.round(lone * chanceOf).toLocaleString("en-US")} of them; without any release ${Math.round(lone / 2).toLocaleString("en-US")}.`]);
+    rows.push(["persons", lone * chanceOf, null, `In the run ${lone.toLocaleString("en-US")} people are alone in their ${low} with that: ${Math.round(lone * chanceOf).toLocaleString("en-US")} would be guessed right; without any release, ${Math.round(lone / 2).toLocaleString("en-US")}.`]);
   }
   $("risk").replaceChildren(...rows.map(([id, value, high, text]) => element("li", { "data-risk": id, "data-value": value, "data-worst": high ?? "" }, text)));
   $("rare").textContent = `“At worst” is exceeded in at most one case of ${rare}.`;

@@ -107,6 +107,7 @@ def page(
         tree=known.says,
         median=known.median,
         records=said["records"],
+        others=", ".join(u.name for u in spec.universes[1:]),
         exposed=run is not None,
         areas=said["areas"],
         data=Markup(text),
@@ -228,7 +229,7 @@ def _areas(
     parts = distinct.of_areas(*distinct.nodes(), len(listed))
     return {
         "kind": KINDS.get(kind, level_words(Path(kind).stem).capitalize()),
-        "says": ground.says,
+        "says": ground.says.partition(";")[0],
         "titles": [listed.title(i) for i in range(len(listed))],
         "answers": [model.schema.query(q).answers for q in queries],
         "queries": [_gram(model, q, np.ones(model.contrasts.d, dtype=bool)) for q in queries],
@@ -468,5 +469,6 @@ def _toml(spec: RunSpec) -> dict[str, Any]:
         others.append(str(other.plan.cost))
     head = {"budget": tree.pop("budget")}
     passes = tree["estimation"].pop("passes", {})
+    tree["estimation"]["method"] = "full-information"  # what the margins are of
     texts = {"budget": tomli_w.dumps(head), "rest": tomli_w.dumps(tree)}
     return texts | {"others": others, "passes": passes}
