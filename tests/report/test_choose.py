@@ -237,6 +237,9 @@ def test_a_run_makes_the_page_confidential_and_its_release_does_not(
     public = made("pl94-2010", *TABULATION, "--data", run / "release", units=())
     assert "CONFIDENTIAL" not in public.read_text("utf-8")
     assert data(public) == {k: v for k, v in known.items() if k != "alone"}
+    areas = made("pl94-2010", *TABULATION, "--data", run / "release", "--areas", "Place", units=())
+    assert len(data(areas)["areas"]["titles"]) == len(data(areas)["areas"]["areas"]) > 0
+    assert "predicted" not in data(areas)["areas"]["says"]  # what was published is no part of it
 
 
 @pytest.mark.parametrize("spine", ["tabulation", "optimized"])
