@@ -105,32 +105,12 @@ def test_a_region_is_less_exact_than_a_level_and_more_than_a_word() -> None:
 
 
 def test_other_questions() -> None:
-    said = plan(
-        "folder",
-        "--population",
-        "500",
-        "--population",
-        "0",
-        "--first",
-        "0.2",
-        "--race-codes",
-        "--error",
-        "0.02",
-    )
-    for words in (
-        "as-wished, us",
-        "How groups come out",
-        "first stage",
-        "If fewer codes of race are read",
-    ):
+    said = plan("folder", "--population", "500", "--population", "0", "--error", "0.02")
+    for words in ("as-wished, us", "How groups come out"):
         assert words in said
-    found = json.loads(
-        plan("folder", "--population", "500", "--first", "1/5", "--race-codes", "--json")
-    )
+    found = json.loads(plan("folder", "--population", "500", "--json"))
     fine = next(row for row in found["population"] if row["level"] == "USA detailed")
     assert fine["size 1"] > 0.999
-    assert {row["share"] for row in found["first"]} == {0.2}
-    assert {row["race codes"] for row in found["race_codes"]} == set(range(1, 9))
 
 
 def test_households() -> None:
@@ -152,9 +132,7 @@ def test_pure_differential_privacy() -> None:
         (("--margin", "detailed=3", "--margin", "detailed=4"), "there twice"),
         (("--delta", "2"), "not between 0 and 1"),
         (("--error", "0"), "not above 0"),
-        (("--first", "1"), "not between 0 and 1"),
-        (("--first", "x"), "not a number"),
-        (("--product", "households", "--first", "0.2"), "no first stage"),
+        (("--error", "x"), "not a number"),
     ],
 )
 def test_what_is_refused(args: tuple[str, ...], says: str) -> None:

@@ -23,12 +23,10 @@ from das.publications.detailed.model.tables import FIRST, ONLY, PRODUCTS, LevelP
 from das.publications.detailed.planning.losses import GroupLoss, loss, losses
 from das.publications.detailed.planning.margins import (
     LevelOutlook,
-    fewer_codes,
     outlooks,
     planned,
     published_at_all,
     sizes,
-    stage_errors,
 )
 from das.report.privacy import bound
 
@@ -94,19 +92,6 @@ def read(folder: Path, product: str | None) -> Parameters:
     ),
 )
 @click.option(
-    "--first",
-    "shares",
-    multiple=True,
-    metavar="G",
-    help="Errors at this share of the first stage, such as 0.2; repeatable.",
-)
-@click.option(
-    "--race-codes",
-    "codes",
-    is_flag=True,
-    help="Margins of error at the same budgets if fewer race codes are read.",
-)
-@click.option(
     "--delta", metavar="D", help=f"State epsilon at this delta. Default: {decimal(DEFAULT_DELTA)}."
 )
 @answering
@@ -117,8 +102,6 @@ def plan(
     error: str | None,
     coverage: float,
     people: tuple[int, ...],
-    shares: tuple[str, ...],
-    codes: bool,
     delta: str | None,
 ) -> CommandAnswer:
     """Show the margins of error, thresholds and privacy loss of the Detailed DHC, or the budgets
@@ -142,13 +125,7 @@ def plan(
     if wished or most is not None:
         options["as-wished"] = planned(now, wished, coverage, most)
     last = list(options.values())[-1]
-    more = {
-        "population": [
-            _sized(p, last, n) for run in last.runs for p in last.plans(run) for n in people
-        ],
-        "first": _shared(last, [exact_option("--first", s) for s in shares]),
-        "race_codes": _fewer(last, coverage) if codes else [],
-    }
+    sized = [_sized(p, last, n) for run in last.runs for p in last.plans(run) for n in people]
     rows = {name: _described(o, coverage, at) for name, o in options.items()}
     product = now.product.name
     said = {"product": product, "coverage": coverage, "delta": str(at), "options": rows}
@@ -156,21 +133,16 @@ def plan(
     def show() -> None:
         for name, option in options.items():
             _show(option, rows[name], name if len(options) > 1 else product, coverage, at)
-        for title, found in more.items():
-            if found:
-                console().print(records_table(TITLES[title], _merged(found)))
+        if sized:
+            console().print(records_table(SIZED, _merged(sized)))
 
-    return CommandAnswer(said | {k: v for k, v in more.items() if v}, show)
+    return CommandAnswer(said | ({"population": sized} if sized else {}), show)
 
 
-TITLES = {
-    "population": (
-        "How groups come out, as probabilities: the size of the table (0: the total only), and"
-        " whether they are published"
-    ),
-    "first": "Standard deviations by the share of the first stage, its answer thrown away and kept",
-    "race_codes": "If fewer codes of race are read, at the same budgets",
-}
+SIZED = (
+    "How groups come out, as probabilities: the size of the table (0: the total only), and"
+    " whether they are published"
+)
 
 
 def _margins(parameters: Parameters, texts: Sequence[str]) -> dict[GroupLevel, int]:
@@ -279,41 +251,6 @@ def _sized(p: LevelPlan, parameters: Parameters, people: int) -> dict[str, Any]:
         **{f"size {i}": each[i] if i < len(each) else 0.0 for i in range(most)},
         "published": published_at_all(p, parameters.chance, people),
     }
-
-
-def _shared(parameters: Parameters, shares: Sequence[Fraction]) -> list[dict[str, Any]]:
-    if not shares:
-        return []
-    return [
-        {
-            "level": p.at.name,
-            "cells": e.cells,
-            "share": float(e.first),
-            "first stage": e.sorting,
-            "total, thrown away": e.total,
-            "total, kept": e.total_kept,
-            "cell, thrown away": e.cell,
-            "cell, kept": e.cell_kept,
-        }
-        for run in parameters.runs
-        for p in parameters.plans(run)
-        for e in stage_errors(p, shares)
-    ]
-
-
-def _fewer(parameters: Parameters, coverage: float) -> list[dict[str, Any]]:
-    return [
-        {
-            "level": f.at.name,
-            "table": f.table,
-            "race codes": f.race_codes,
-            "groups of a person": f.stability,
-            "width": f.width,
-            "margin": f.margin,
-        }
-        for run in parameters.runs
-        for f in fewer_codes(parameters, run, coverage=coverage)
-    ]
 
 
 def _show(
