@@ -48,7 +48,7 @@ from das.files import kept_epsilons, packaged
 from das.files.messages import privacy_of
 from das.files.run.run_directory import release_of
 from das.model.budget import PlannedMeasurement
-from das.model.not_private import PLANNED, WARNING, WITHOUT, Private, marked
+from das.model.not_private import PLANNED, WARNING, WITHOUT, Private, marked, weakest
 from das.release.privacy_sources import GivenSources, SourceReader
 from das.release.publications import publication, publication_of
 from das.report.privacy import bound
@@ -75,7 +75,7 @@ def of_sources(given: Sequence[Path], delta: Fraction, persons: int) -> CommandA
     sources = _distinct([source for one in each for source in one.sources])
     says = tuple(dict.fromkeys(line for one in each for line in one.says))
     found = joint_account(sources, named, delta, says)
-    private = _private(sources)
+    private = weakest(source.private for source in sources)
     return CommandAnswer(marked(plain(found), private), lambda: _print(found, private))
 
 
@@ -109,14 +109,6 @@ def _distinct(sources: Sequence[PrivacySource]) -> list[PrivacySource]:
         n = seen[source.name]
         out.append(source if n == 1 else replace(source, name=f"{source.name} ({n})"))
     return out
-
-
-def _private(sources: Sequence[PrivacySource]) -> Private:
-    """What holds of all: one that is not private makes the whole not private."""
-    every = [source.private for source in sources]
-    if False in every:
-        return False
-    return next((p for p in every if p is not True), True)
 
 
 # --- tables

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from das.errors import LONGEST, InputError, UserError, bounded
 
@@ -148,6 +149,16 @@ def text(path: Path, faults: Faults) -> str | None:
             path.name, raw.count(b"\n", 0, error.start) + 1, f"is not UTF-8 ({error.reason})"
         )
         return None
+
+
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys differ: of two values for one key, a reader might see the other."""
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out:
+            raise ValueError(f"the key {key!r} is there twice")
+        out[key] = value
+    return out
 
 
 def _lines(path: Path, faults: Faults) -> list[str] | None:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from das.errors import ReleaseError, SpecError, UserError
 from das.files import atomic
 from das.files.atomic import file_digest, files_below
+from das.files.delimited import distinct
 from das.files.release.own_bytes import refuse_pipes, refuse_special
 from das.model.universe import PERSONS, kind_of
 
@@ -354,7 +355,7 @@ def read_json(path: Path) -> dict[str, Any]:
     refuse_special(path)
     try:
         value = json.loads(
-            path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_constant=_refused
+            path.read_text(encoding="utf-8"), object_pairs_hook=distinct, parse_constant=_refused
         )
     except (OSError, ValueError, RecursionError) as error:
         raise ReleaseError(
@@ -367,16 +368,6 @@ def read_json(path: Path) -> dict[str, Any]:
             "is not a JSON object", where=path, remedy="name the folder of a finished run"
         )
     return value
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys differ: of two values for one key, a reader might see the other."""
-    out: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in out:
-            raise ValueError(f"the key {key!r} is there twice")
-        out[key] = value
-    return out
 
 
 def _refused(value: str) -> float:

@@ -7,15 +7,13 @@ specification alone."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 
-from das.files import atomic
-from das.files.csv_text import write_rows
+from das.files import atomic, rows_csv
 from das.model.names import STATES
-from das.model.not_private import CELL, COLUMN, Private
+from das.model.not_private import Private
 from das.model.plan import Plan
 from das.publications.sdhc import from_dhc
 from das.publications.sdhc.files.measurements import FOLDER as MEASUREMENTS
@@ -178,8 +176,7 @@ def _write_table(
 ) -> int:
     """The rows of a table, each with how many persons of an address it counts. Returns how many
     there are."""
-    mark = [] if private else [CELL]
-    lines: list[Sequence[object]] = [[*COLUMNS, *([] if private else [COLUMN])]]
+    lines: list[Sequence[object]] = []
     for e, most in rows:
         cell = e.cell
         lines.append(
@@ -192,13 +189,10 @@ def _write_table(
                 cell.label,
                 *(_number(x) for x in (e.value, e.error, e.low, e.high, e.fitted)),
                 "" if most is None else most,
-                *mark,
             ]
         )
-    text = StringIO()
-    write_rows(text, lines)
-    atomic.write_text(release / FOLDER / f"{table}.csv", text.getvalue())
-    return len(lines) - 1
+    rows_csv.write(release / FOLDER / f"{table}.csv", [*COLUMNS], lines, private=private)
+    return len(lines)
 
 
 def _number(value: float | None) -> str:

@@ -222,16 +222,14 @@ def _said(source: ReleaseSource, areas: Areas) -> None:
 
 def _said_of_replicates(replicates: int) -> None:
     if not replicates:
-        click.echo(
-            "das: note: this release has no replicates, and so no intervals of published values:"
-            " `das intervals` makes them",
-            err=True,
+        say_note(
+            "this release has no replicates, and so no intervals of published values: `das"
+            " intervals` makes them"
         )
     elif replicates < ENOUGH:
-        click.echo(
-            f"das: note: from {replicates} replicates: computed statistics, and intervals of all"
-            f" areas at once, need {ENOUGH}",
-            err=True,
+        say_note(
+            f"from {replicates} replicates: computed statistics, and intervals of all areas at"
+            f" once, need {ENOUGH}"
         )
 
 

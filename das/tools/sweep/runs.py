@@ -346,22 +346,11 @@ def write(path: Path, rows: Sequence[SweepRow], *, private: Private = True) -> N
     rows_csv.write(path, header, lines, private=private)
 
 
-def write_summary(path: Path, rows: Sequence[SummaryRow], *, private: Private = True) -> None:
-    """One line for each budget, method, level, query, source and class: means and intervals over
-    the repeats."""
-    _write(path, SummaryRow, rows, private)
-
-
-def write_paired(path: Path, rows: Sequence[PairedRow], *, private: Private = True) -> None:
-    """One line for each budget, level, query, class and method except the first. It compares the
-    method with the first on the same noise."""
-    _write(path, PairedRow, rows, private)
-
-
-def _write(
+def write_means(
     path: Path, kind: type, rows: Sequence[SummaryRow] | Sequence[PairedRow], private: Private
 ) -> None:
-    """Rows whose first field is the budget."""
+    """Rows whose first field is the budget: means and intervals over the repeats; or comparisons of
+    each method with the first on the same noise."""
     header = ("budget", "budget_exact", *rows_csv.columns(kind)[1:])
     values = attrgetter(*rows_csv.columns(kind))
     rows_csv.write(path, header, ((float(r.budget), *values(r)) for r in rows), private=private)
@@ -629,9 +618,9 @@ def _written(
     for i, (name, kind) in enumerate((name, kind_of(name)) for name in universes):
         files = [out / f"{kind.file(stem)}.csv" for stem in ("sweep", "summary", "paired")]
         write(files[0], rows[name], private=private)
-        write_summary(files[1], means[name], private=private)
+        write_means(files[1], SummaryRow, means[name], private)
         if several:
-            write_paired(files[2], paired(rows[name]), private=private)
+            write_means(files[2], PairedRow, paired(rows[name]), private)
         others += files[: 2 + several] if i else []
     together = _statement(maker, runs)
     write_json(out / "privacy.json", together)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from das.errors import InputError
-from das.files.delimited import Faults, text
+from das.files.delimited import Faults, distinct, text
 from das.model.exact import exact
 from das.model.mechanisms import MECHANISMS, Mechanism
 from das.model.names import STATES
@@ -136,7 +136,7 @@ def _given(path: Path, product: Product, faults: Faults) -> _Said | None:
             parse_int=_integer,
             parse_float=Decimal,
             parse_constant=str,
-            object_pairs_hook=_once,
+            object_pairs_hook=distinct,
         )
     except json.JSONDecodeError as error:
         faults.add(FILE, error.lineno, f"is not JSON: {error.msg}")
@@ -148,15 +148,6 @@ def _given(path: Path, product: Product, faults: Faults) -> _Said | None:
         faults.add(FILE, 1, "is not a JSON object")
         return None
     return _Said(product, whole, values, faults)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys differ: of two budgets for one level, a reader might see the other."""
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        seen = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(k for k in seen if seen.count(k) > 1)!r} is there twice")
-    return out
 
 
 def _stages(given: _Said) -> tuple[Fraction, Fraction]:

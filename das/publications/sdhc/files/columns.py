@@ -18,7 +18,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.delimited import Faults, text
+from das.files.delimited import Faults, distinct, text
 from das.model.names import STATES
 from das.publications.sdhc.model.tables import LEFT_OUT, REGION_LEVELS, TABLES, TRUNCATED
 
@@ -207,7 +207,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if whole is not None:
         try:
             values = json.loads(
-                whole, parse_float=Decimal, parse_constant=str, object_pairs_hook=_once
+                whole, parse_float=Decimal, parse_constant=str, object_pairs_hook=distinct
             )
         except (ValueError, RecursionError) as error:
             faults.add(path.name, getattr(error, "lineno", None), f"cannot be read: {error}")
@@ -227,14 +227,6 @@ def read_config(path: Path) -> dict[str, Any]:
         faults.add(path.name, 1, "is not a JSON object")
     faults.refuse(path.parent, "repair config.json, and run again", InputError)
     return out
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse two values of one name: another reader could use the other one."""
-    names = [name for name, _ in pairs]
-    if twice := [n for n in names if names.count(n) > 1]:
-        raise ValueError(f"the key {twice[0]!r} is there twice")
-    return dict(pairs)
 
 
 def _budget(given: Any, file: str, faults: Faults) -> dict[str, dict[str, Fraction]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ import numpy as np
 
 from das.engine.choice import LOCAL, EngineChoice
 from das.engine.tasks import Progress
-from das.files import atomic
-from das.files.csv_text import write_rows
+from das.files import rows_csv
 from das.files.run.run_directory import RunDirectory
-from das.model.not_private import marked_rows
 from das.publications.sdhc import modelled, tables
 from das.publications.sdhc.model.published import CellEstimate, PublishedCell, published
 from das.publications.sdhc.model.tables import AREA, GROUPS, LEFT_OUT, PHSAFE, STATE, USA, column
@@ -61,15 +58,10 @@ def assess(
             level = {1: USA, 2: STATE}.get(len(e.region), AREA)
             by.setdefault((level, e.cell.table, of), []).append((e.value - true, inside))
         rows += [_row(source, key, errors) for key, errors in by.items()]
-    _write(opened, rows, directory)
+    header, lines = list(rows[0]) if rows else [], [list(r.values()) for r in rows]
+    path, private = directory.errors_of(opened.spec.name), opened.spec.run.private
+    rows_csv.write(path, header, lines, private=private)
     return rows
-
-
-def _write(opened: OpenedSdhc, rows: Sequence[Mapping[str, Any]], directory: RunDirectory) -> None:
-    shown, text = marked_rows(rows, opened.spec.run.private), StringIO()
-    lines = [list(r.values()) for r in shown]
-    write_rows(text, [list(shown[0]) if shown else [], *lines])
-    atomic.write_text(directory.errors_of(opened.spec.name), text.getvalue(), 0o600)
 
 
 def _row(source: str, key: _Key, errors: Sequence[tuple[float, bool | None]]) -> dict[str, Any]:
