@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.files import atomic
+from das.files.readers.ext1940 import COLUMNS, H_LENGTH, P_LENGTH
 from das.files.simulators.census_2010 import writing
 from das.files.simulators.people import (
     choose,
@@ -54,43 +55,26 @@ _ICP = {
 #: The IPUMS code of each census division.
 _REGION = (0, 11, 12, 21, 22, 31, 32, 33, 41, 42)
 
-#: First column (from 1), width; all numbers, padded with zeros.
-_H = {
+#: First column (from 1), width, of what the reader does not read; all numbers, padded with zeros.
+_LAYOUT = COLUMNS | {
     "YEAR": (2, 4),
     "DATANUM": (6, 2),
-    "SERIAL": (8, 8),
-    "NUMPREC": (16, 2),
     "HHWT": (20, 10),
     "NUMPERHH": (30, 4),
     "DWELLING": (35, 8),
     "REGION": (50, 2),
     "STATEICP": (52, 2),
-    "STATEFIP": (54, 2),
-    "COUNTY": (56, 4),
     "URBAN": (60, 1),
-    "GQ": (94, 1),
-    "GQTYPE": (95, 1),
     "GQTYPED": (96, 3),
     "OWNERSHP": (102, 1),
-    "ENUMDIST": (125, 4),
-    "SUPDIST": (129, 3),
     "NUMPREC40": (155, 4),
-}
-_P = {
-    "YEAR": (2, 4),
-    "DATANUM": (6, 2),
-    "SERIAL": (8, 8),
     "PERNUM": (16, 4),
     "PERWT": (20, 10),
-    "SLWT": (30, 10),
     "RELATE": (67, 2),
     "RELATED": (69, 4),
     "SEX": (73, 1),
-    "AGE": (74, 3),
     "MARST": (79, 1),
-    "RACE": (85, 1),
     "RACED": (86, 3),
-    "HISPAN": (89, 1),
     "HISPAND": (90, 3),
     "CITIZEN": (118, 1),
 }
@@ -173,8 +157,8 @@ def _state(
         "SUPDIST": 1 + county[at] // 4,
     }
     p = _p_records(rng, homes, county, serial)
-    h_text = _records("H", 159, len(at), _H, h)
-    p_text = _records("P", 273, int(homes.size.sum()), _P, p)
+    h_text = _records("H", H_LENGTH, len(at), h)
+    p_text = _records("P", P_LENGTH, int(homes.size.sum()), p)
     p_text[:, _HISTID] = _histid(rng, len(p_text))
     before = np.cumsum(homes.size) - homes.size
     for begin in range(0, len(at), 4096):
@@ -282,18 +266,12 @@ def _p_records(rng: np.random.Generator, homes: _Homes, county: Ints, serial: in
 # --- characters
 
 
-def _records(
-    kind: str,
-    width: int,
-    rows: int,
-    layout: Mapping[str, tuple[int, int]],
-    values: Mapping[str, Ints | int],
-) -> Bytes:
+def _records(kind: str, width: int, rows: int, values: Mapping[str, Ints | int]) -> Bytes:
     """Lines with their ends, ``(rows, width + 1)``; numeric fields without a value are zero."""
     out = np.full((rows, width + 1), ord("0"), dtype=np.uint8)
     out[:, 0], out[:, width] = ord(kind), ord("\n")
     for field, number in values.items():
-        column, size = layout[field]
+        column, size = _LAYOUT[field]
         digits = np.atleast_1d(number)[:, None] // 10 ** np.arange(size - 1, -1, -1) % 10
         out[:, column - 1 : column - 1 + size] += digits.astype(np.uint8)
     return out

@@ -27,15 +27,7 @@ from das.errors import InputError
 from das.files import atomic
 from das.files.readers.pl94_2020 import FIELDS, POSITIONS
 from das.files.simulators.census_2010 import writing
-from das.files.simulators.header import (
-    SummaryLevel,
-    chosen,
-    codes_of,
-    degrees,
-    levels,
-    names,
-    totals,
-)
+from das.files.simulators.header import SummaryLevel, chosen, fields_of, levels, totals
 from das.files.simulators.nation_people import CELLS, SparsePopulation, draw_people, draw_state
 from das.files.simulators.people import (
     Ints,
@@ -46,7 +38,7 @@ from das.files.simulators.people import (
     origin_cells,
     quarters_cells,
 )
-from das.model.names import REGION_OF_DIVISION, State
+from das.model.names import State
 
 ROWS = 1 << 14  #: records written at a time
 #: Position (from 1) of the header's fields that are filled, except those that the reader reads.
@@ -193,38 +185,19 @@ def _third(world: SimulatedState, records: _Records) -> list[pa.Array]:
 
 def _header(world: SimulatedState, records: _Records) -> list[pa.Array]:
     """The 97 fields of the geographic header; what a record does not have is empty."""
-    state, at, level, first = world.state, world.at, records.level, records.first
-    n = len(first)
-    codes = {field: _text(code, n) for field, code in codes_of(state, at, level).items()}
-    geocode = _joined(*(codes[field] for field in _GEOCODE[level.sumlev].split()))
-    area, name = records.sums(world.area), _text(names(level, at), n)
-    fields = codes | {
-        "FILEID": _text("PLST", n),
-        "STUSAB": _text(state.usps, n),
-        "SUMLEV": _text(level.sumlev, n),
-        "GEOVAR": _text("00", n),
-        "GEOCOMP": _text("00", n),
-        "CHARITER": _text("000", n),
-        "CIFSN": _text("00", n),
+    level, n, area = records.level, len(records.first), records.sums(world.area)
+    said = fields_of(world.state, world.at, level)
+    said |= {"FILEID": "PLST", "GEOVAR": "00", "CIFSN": "00", "BASENAME": said["NAME"]}
+    fields = {field: _text(text, n) for field, text in said.items()}
+    geocode = _joined(*(fields[field] for field in _GEOCODE[level.sumlev].split()))
+    fields |= {
         "LOGRECNO": pa.array(records.number + np.arange(n)),
         "GEOCODE": geocode,
         "GEOID": _joined(_text(f"{level.sumlev}0000US", n), geocode),
-        "REGION": _text(str(REGION_OF_DIVISION[state.division]), n),
-        "DIVISION": _text(str(state.division), n),
         "AREALAND": pa.array(area[0]),
         "AREAWATR": pa.array(area[1]),
-        "BASENAME": name,
-        "NAME": name,
-        "FUNCSTAT": _text("A" if level.lsad == "00" else "S", n),
         "POP100": pa.array(records.sums(world.people.quarters).sum(axis=0)),
         "HU100": pa.array(records.sums(world.people.homes).sum(axis=0)),
-        "LSADC": _text(level.lsad, n),
-        "INTPTLAT": _text(
-            degrees(f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first), n
-        ),
-        "INTPTLON": _text(
-            degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first), n
-        ),
     }
     empty = pa.nulls(n, pa.string())
     return [fields.get(_POSITIONS.get(position, ""), empty) for position in range(1, FIELDS + 1)]

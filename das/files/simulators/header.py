@@ -20,35 +20,24 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files.readers import pl94_2010
 from das.files.readers.source import letters, points
 from das.files.simulators.people import Floats, Ints, SimulatedBlocks
 from das.model.names import REGION_OF_DIVISION, STATES, State
 
 Bytes = NDArray[np.uint8]
 
-#: Fields of the geographic header: first column (from 1) and width.
-FIELDS = {
-    "FILEID": (1, 6),
-    "STUSAB": (7, 2),
-    "SUMLEV": (9, 3),
-    "GEOCOMP": (12, 2),
+#: Fields of the geographic header that are written, besides those that the reader reads: first
+#: column (from 1) and width.
+_ALSO = {
     "CHARITER": (14, 3),
-    "LOGRECNO": (19, 7),
     "REGION": (26, 1),
     "DIVISION": (27, 1),
-    "STATE": (28, 2),
-    "COUNTY": (30, 3),
     "COUNTYCC": (33, 2),
-    "COUSUB": (37, 5),
     "COUSUBCC": (42, 2),
-    "PLACE": (46, 5),
     "PLACECC": (51, 2),
-    "TRACT": (55, 6),
-    "BLKGRP": (61, 1),
-    "BLOCK": (62, 4),
     "CONCIT": (68, 5),
     "CONCITCC": (73, 2),
-    "AIANHH": (77, 4),
     "AIANHHFP": (81, 5),
     "AIANHHCC": (86, 2),
     "AIHHTLI": (88, 1),
@@ -59,19 +48,14 @@ FIELDS = {
     "TBLKGRP": (105, 1),
     "ANRC": (106, 5),
     "ANRCCC": (111, 2),
-    "CD": (154, 2),
-    "SLDU": (156, 3),
-    "SLDL": (159, 3),
     "AREALAND": (199, 14),
     "AREAWATR": (213, 14),
-    "NAME": (227, 90),
     "FUNCSTAT": (317, 1),
-    "POP100": (319, 9),
-    "HU100": (328, 9),
     "INTPTLAT": (337, 11),
     "INTPTLON": (348, 12),
     "LSADC": (360, 2),
 }
+FIELDS = pl94_2010.COLUMNS | {"NAME": pl94_2010.NAME} | _ALSO
 #: What does not apply to a block, filled with nines; the other header fields stay blank.
 _NINES = ("CONCIT", "CONCITCC", "AITSCE", "AITS", "AITSCC", "TTRACT", "TBLKGRP", "ANRC", "ANRCCC")
 _BLOCKS_ONLY = " ".join((*_NINES, "AIANHH", "AIANHHFP", "AIANHHCC", "AIHHTLI"))
@@ -155,7 +139,7 @@ def _spaces(values: Ints, width: int) -> NDArray[np.str_]:
     return np.char.rjust(values.astype(str), width)
 
 
-def degrees(whole: str, ten_millionths: Ints) -> NDArray[np.str_]:
+def _degrees(whole: str, ten_millionths: Ints) -> NDArray[np.str_]:
     """A coordinate: sign and whole degrees, then seven decimals."""
     return np.char.add(whole, zeros(ten_millionths % 10**7, 7))
 
@@ -199,6 +183,28 @@ def codes_of(
     return {field: text for field, text in codes.items() if field in level.fields}
 
 
+def fields_of(
+    state: State, at: SimulatedBlocks, level: SummaryLevel
+) -> dict[str, NDArray[np.str_] | str]:
+    """What the rows of a level have in the headers of any year, codes among it."""
+    first = level.first
+    return codes_of(state, at, level) | {
+        "STUSAB": state.usps,
+        "SUMLEV": level.sumlev,
+        "GEOCOMP": "00",
+        "CHARITER": "000",
+        "REGION": str(REGION_OF_DIVISION[state.division]),
+        "DIVISION": str(state.division),
+        "NAME": names(level, at),
+        "FUNCSTAT": "A" if level.lsad == "00" else "S",
+        "INTPTLAT": _degrees(
+            f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first
+        ),
+        "INTPTLON": _degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first),
+        "LSADC": level.lsad,
+    }
+
+
 def header_rows(
     state: State, at: SimulatedBlocks, level: SummaryLevel, counts: Ints, area: Ints, file_id: str
 ) -> Bytes:
@@ -206,28 +212,14 @@ def header_rows(
 
     ``counts`` ``(rows, 2)``: persons and housing units; ``area`` ``(rows, 2)``: land and water,
     square meters."""
-    first = level.first
-    latitude = degrees(f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first)
-    longitude = degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first)
-    fields = codes_of(state, at, level) | {
+    fields = fields_of(state, at, level) | {
         "FILEID": file_id,
-        "STUSAB": state.usps,
-        "SUMLEV": level.sumlev,
-        "GEOCOMP": "00",
-        "CHARITER": "000",
-        "REGION": str(REGION_OF_DIVISION[state.division]),
-        "DIVISION": str(state.division),
         "AREALAND": _spaces(area[:, 0], 14),
         "AREAWATR": _spaces(area[:, 1], 14),
-        "NAME": names(level, at),
-        "FUNCSTAT": "A" if level.lsad == "00" else "S",
         "POP100": _spaces(counts[:, 0], 9),
         "HU100": _spaces(counts[:, 1], 9),
-        "INTPTLAT": latitude,
-        "INTPTLON": longitude,
-        "LSADC": level.lsad,
     }
-    out = np.full((len(first), 501), ord(" "), dtype=np.uint8)
+    out = np.full((len(level.first), 501), ord(" "), dtype=np.uint8)
     out[:, 500] = ord("\n")
     for field, text in fields.items():
         start, width = FIELDS[field]

@@ -200,8 +200,11 @@ def test_columns_are_those_of_the_official_layouts() -> None:
         }
         for k in "HP"
     }
-    assert {f: by_kind["H"][f] for f in simulate_1940._H} == simulate_1940._H
-    assert {f: by_kind["P"][f] for f in simulate_1940._P} == simulate_1940._P
+    for kind in by_kind.values():
+        assert {f: at for f, at in simulate_1940._LAYOUT.items() if f in kind} == {
+            f: at for f, at in kind.items() if f in simulate_1940._LAYOUT
+        }
+    assert simulate_1940._LAYOUT.keys() <= by_kind["H"].keys() | by_kind["P"].keys()
     text = {(r["rectype"], r["field"]) for r in rows if r["type"] == "char"}
     assert text == {("H", "RECTYPE"), ("P", "RECTYPE"), ("P", "HISTID")}
     everywhere = by_kind["P"] | by_kind["H"]
