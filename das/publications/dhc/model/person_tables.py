@@ -140,32 +140,37 @@ _MEMBERS = (
 
 
 def _relationship() -> TableLines:
-    alone = "householder-alone"
-    either = (_who("Living alone", alone), _who("Not living alone", "householder"))
     sexes = tuple(
-        line(f"{label} householder", {"sex": (sex,)}, either)
+        line(f"{label} householder", {"sex": (sex,)}, _alone_or_with())
         for sex, label in zip(SEX.levels, SEX.labels, strict=True)
     )
     minor = (line("Under 18 years", _MINOR),)
     members = (_who(RELATIONSHIPS[x], x, below=minor if x in _YOUNG else ()) for x in _MEMBERS)
     home = (
-        _who("Householder", alone, "householder", below=sexes),
+        _who("Householder", *_HEADS, below=sexes),
         *members,
         _who("Other nonrelatives", "roommate", "other-nonrelative"),
     )
-    return total(
-        {}, (line("In households", _HOME, home), line("In group quarters", _AWAY, _by_major()))
-    )
+    return total({}, _home_or_away(home))
+
+
+def _alone_or_with(below: TableLines = ()) -> TableLines:
+    said = zip(("Living alone", "Not living alone"), _HEADS, strict=True)
+    return tuple(_who(label, head, below=below) for label, head in said)
+
+
+def _home_or_away(home: TableLines, away: TableLines = ()) -> TableLines:
+    """``home`` is of who is there, ``away`` of each major type of group quarters."""
+    return (line("In households", _HOME, home), line("In group quarters", _AWAY, _by_major(away)))
 
 
 def _by_major(*below: TableLines) -> TableLines:
     return tuple(line(label, {"hhinstlevels": (code,)}, *below) for code, label in _MAJOR.items())
 
 
-_PARENTS, _CHILDREN = (
-    ("parent", "parent-in-law"),
-    ("biological-child", "adopted-child", "stepchild"),
-)
+_HEADS = ("householder-alone", "householder")
+_PARENTS = ("parent", "parent-in-law")
+_CHILDREN = ("biological-child", "adopted-child", "stepchild")
 
 
 def _under_18() -> TableLines:
@@ -173,17 +178,13 @@ def _under_18() -> TableLines:
     home = tuple(RELATIONSHIPS)
     return total(
         _MINOR,
-        (
-            line(
-                "In households",
-                _HOME,
-                (
-                    _who("Householder, spouse, or unmarried partner", *home[:6]),
-                    _who("Own child", *_CHILDREN, below=of_ages),
-                    _who("Other children", *home[9:], below=of_ages),
-                ),
+        _home_or_away(
+            (
+                _who("Householder, spouse, or unmarried partner", *home[:6]),
+                _who("Own child", *_CHILDREN, below=of_ages),
+                _who("Other children", *home[9:], below=of_ages),
             ),
-            line("In group quarters", _AWAY, _by_major(of_ages)),
+            of_ages,
         ),
     )
 
@@ -192,27 +193,14 @@ def _over_65() -> TableLines:
     related = (*_CHILDREN, "grandchild", "sibling", "child-in-law", "other-relative")
     return total(
         _OLD,
-        (
-            line(
-                "In households",
-                _HOME,
-                (
-                    _who(
-                        "Householder",
-                        "householder-alone",
-                        "householder",
-                        below=(
-                            _who("Living alone", "householder-alone", below=by(SEX)),
-                            _who("Not living alone", "householder", below=by(SEX)),
-                        ),
-                    ),
-                    _who("Spouse or unmarried partner", *tuple(RELATIONSHIPS)[2:6]),
-                    _who("Parent or parent-in-law", *_PARENTS),
-                    _who("Other relatives", *related),
-                    _who("Other nonrelatives", "roommate", "foster-child", "other-nonrelative"),
-                ),
-            ),
-            line("In group quarters", _AWAY, _by_major()),
+        _home_or_away(
+            (
+                _who("Householder", *_HEADS, below=_alone_or_with(by(SEX))),
+                _who("Spouse or unmarried partner", *tuple(RELATIONSHIPS)[2:6]),
+                _who("Parent or parent-in-law", *_PARENTS),
+                _who("Other relatives", *related),
+                _who("Other nonrelatives", "roommate", "foster-child", "other-nonrelative"),
+            )
         ),
     )
 
@@ -393,6 +381,13 @@ def _own(*, ages: bool = False, name: str = "own_children") -> TableLines:
     )
 
 
+def _family_or_not(family: TableLines = (), others: TableLines = ()) -> TableLines:
+    return (
+        line("Family households", _FAMILY, family),
+        line("Nonfamily households", _NONFAMILY, others),
+    )
+
+
 def _married_or_other(*below: TableLines) -> TableLines:
     return line("Married couple family", _MARRIED, *below), _other_family(*below)
 
@@ -415,11 +410,7 @@ def _presence(age: int) -> TableLines:
     """Households with and without someone of an age and over, by size and type."""
     below = (
         line("1-person household", _ALONE),
-        line(
-            "2-or-more-person household",
-            _TWO_OR_MORE,
-            (line("Family households", _FAMILY), line("Nonfamily households", _NONFAMILY)),
-        ),
+        line("2-or-more-person household", _TWO_OR_MORE, _family_or_not()),
     )
     return total(
         {},
@@ -463,17 +454,14 @@ def _by_size_and_type() -> TableLines:
             line(
                 "2-or-more-person household",
                 _TWO_OR_MORE,
-                (
-                    line("Family households", _FAMILY, _married_or_other(_own())),
-                    line("Nonfamily households", _NONFAMILY, _sexes()),
-                ),
+                _family_or_not(_married_or_other(_own()), _sexes()),
             ),
         ),
     )
 
 
 def _minors() -> TableLines:
-    either = (line("Family households", _FAMILY), line("Nonfamily households", _NONFAMILY))
+    either = _family_or_not()
     return total(
         {},
         (
@@ -484,10 +472,7 @@ def _minors() -> TableLines:
 
 
 def _seniors() -> TableLines:
-    either = (
-        line("Family households", _FAMILY, _married_or_other()),
-        line("Nonfamily households", _NONFAMILY),
-    )
+    either = _family_or_not(_married_or_other())
     return total(
         {},
         (
@@ -524,29 +509,17 @@ def _couples() -> TableLines:
 
 def _types_by_age() -> TableLines:
     age = by(_OLDER)
-    return (
-        line("Family households", _FAMILY, _married_or_other(age)),
-        line("Nonfamily households", _NONFAMILY, _sexes(_alone_or_not(age))),
-    )
+    return _family_or_not(_married_or_other(age), _sexes(_alone_or_not(age)))
 
 
 # --- all
 
 
-_BY_HOUSEHOLDER = (
-    line("Family households", _FAMILY, by(HHAGE)),
-    line("Nonfamily households", _NONFAMILY, by(HHAGE)),
-)
+_BY_HOUSEHOLDER = _family_or_not(by(HHAGE), by(HHAGE))
 _FAMILIES = total(_FAMILY, _married_or_other(_own(ages=True)))
-_BY_SIZE = (
-    line("Family households", _FAMILY, _sized(2)),
-    line("Nonfamily households", _NONFAMILY, _sized(1)),
-)
+_BY_SIZE = _family_or_not(_sized(2), _sized(1))
 _GENERATIONS = (("1", "Multigenerational household"), ("0", "Not multigenerational household"))
-_TYPES = (
-    line("Family households", _FAMILY, _married_or_other()),
-    line("Nonfamily households", _NONFAMILY, _alone_or_not()),
-)
+_TYPES = _family_or_not(_married_or_other(), _alone_or_not())
 #: Title and lines of each, by its name.
 _HOUSEHOLD_TABLES: dict[str, tuple[str, TableLines]] = {
     "P16": ("Household type", total({}, _TYPES)),
