@@ -354,41 +354,6 @@ class SparseMeasurement(Frozen):
         return self.values[found]
 
 
-@dataclass(frozen=True, eq=False)
-class SparseMeasurements(Frozen):
-    """A source in memory.
-
-    >>> at, values = np.array([1, 5]), np.array([-2, 7])
-    >>> some = SparseMeasurement("State", "age", 3, at, values, np.array([4.0, 4.0]))
-    >>> SparseMeasurements.from_measurements([some]).answers(
-    ...     "State", "age", np.array([1]), np.array([2])
-    ... )
-    array([7])"""
-
-    held: Mapping[tuple[str, str], SparseMeasurement]
-
-    @staticmethod
-    def from_measurements(measurements: Iterable[SparseMeasurement]) -> SparseMeasurements:
-        return SparseMeasurements({(m.level, m.query): m for m in measurements})
-
-    def queries(self, level: str) -> tuple[str, ...]:
-        return tuple(query for here, query in self.held if here == level)
-
-    def shape(self, level: str, query: str) -> tuple[int, int]:
-        return self._of(level, query).shape
-
-    def variance(self, level: str, query: str) -> NDArray[np.float64]:
-        return self._of(level, query).variance
-
-    def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
-        return self._of(level, query).answers(units, cells)
-
-    def _of(self, level: str, query: str) -> SparseMeasurement:
-        if (level, query) not in self.held:
-            raise not_measured(level, query, self.queries(level))
-        return self.held[level, query]
-
-
 def not_measured(level: str, query: str, known: Iterable[str]) -> InputError:
     """That a level does not have a query, but the ``known``."""
     return InputError(

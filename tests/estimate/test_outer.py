@@ -17,18 +17,14 @@ from das.errors import InfeasibleError, InputError
 from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import OuterStep, RefinedFamily, refined
 from das.model.histogram import Histogram
-from das.model.measurement import (
-    RecordingSource,
-    SparseMeasurement,
-    SparseMeasurements,
-    SparseSource,
-)
+from das.model.measurement import RecordingSource, SparseMeasurement, SparseSource
 from das.model.plan import OuterPass
 from das.model.post_processing import SharesPrior
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.solve import LayeredGram, children_qp
 from tests.solve.oracle_qp import Problem, clarabel_qp
+from tests.sparse import SparseMeasurements
 
 Ints = NDArray[np.int64]
 

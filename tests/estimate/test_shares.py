@@ -11,12 +11,13 @@ from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import RefinedEstimates, refined
 from das.estimate.prior import SharedOut, scope
 from das.model.histogram import Histogram
-from das.model.measurement import SparseMeasurement, SparseMeasurements
+from das.model.measurement import SparseMeasurement
 from das.model.plan import OuterPass
 from das.model.post_processing import SharesPrior
 from das.model.schema import Schema
 from das.model.spine import Spine
 from tests.estimate.test_outer import OUTER, SCHEMA, TREE, check, fixed_counts, measured, people
+from tests.sparse import SparseMeasurements
 
 AGES = Schema.from_attributes(
     "ages", {"age": 3}, groupings={"adult": ("age", {"minor": [0], "adult": [1, 2]})}

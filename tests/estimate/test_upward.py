@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from das.estimate.pooled import Upward
-from das.model.measurement import RecordingSource, SparseMeasurement, SparseMeasurements
+from das.model.measurement import RecordingSource, SparseMeasurement
 from das.model.spine import Spine
+from tests.sparse import SparseMeasurements
 
 Q = "q"
 LOWER = ("County", "Tract")

@@ -10,13 +10,8 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.histogram import SparseAnswers
-from das.model.measurement import (
-    RecordingSource,
-    SparseMeasurement,
-    SparseMeasurements,
-    SparseSource,
-    places,
-)
+from das.model.measurement import RecordingSource, SparseMeasurement, SparseSource, places
+from tests.sparse import SparseMeasurements
 
 Ints = NDArray[np.int64]
 UNITS, CELLS = 4, 5

@@ -23,12 +23,7 @@ from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
-from das.model.measurement import (
-    RecordingSource,
-    SparseMeasurements,
-    SparseSource,
-    published_variance,
-)
+from das.model.measurement import RecordingSource, SparseSource, published_variance
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.plan import Plan
 from das.model.redistricting import PL94
@@ -43,6 +38,7 @@ from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
 from das.truth import measure as measuring
 from das.truth.measure import draw, truth_digest
 from tests.oracles import chi_square_p, dense, gaussian_pmf, independent_p, tally
+from tests.sparse import SparseMeasurements
 
 Ints = NDArray[np.int64]
 KEY = bytes(range(1, 33))
