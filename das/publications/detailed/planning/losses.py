@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from math import ceil, inf
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,11 +208,10 @@ SMALLEST, MOST = 700.0, 1 << 23
 
 @dataclass(frozen=True, eq=False)
 class Tails(Frozen):
-    """The tails of one kind of noise: ``beyond[x]`` is P[X > x], and ``moment[x]`` the sum of k
-    P[X = k] over k > x. Both run from x = 0 to where nothing is left."""
+    """The tails of one kind of noise: ``beyond[x]`` is P[X > x], from x = 0 to where nothing is
+    left."""
 
     beyond: NDArray[np.float64]
-    moment: NDArray[np.float64]
 
     @staticmethod
     def from_noise(noise: QueryNoise) -> Tails:
@@ -242,16 +241,8 @@ class Tails(Frozen):
             return -int(np.flatnonzero(self.beyond >= below)[-1]) - 1
         return int(np.argmax(self.beyond <= float(1 - chance)))
 
-    def mean_above(self, x: int) -> float:
-        """E[X | X > x]; infinite where there is nothing beyond x."""
-        left = self.above(x)
-        if x < 0:  # what is between x and -x has mean 0
-            return self._at(-x - 1, moment=True) / left
-        return self._at(x, moment=True) / left if left else inf
-
-    def _at(self, x: int, moment: bool = False) -> float:
-        found = self.moment if moment else self.beyond
-        return float(found[min(x, len(found) - 1)])
+    def _at(self, x: int) -> float:
+        return float(self.beyond[min(x, len(self.beyond) - 1)])
 
 
 def drowns(mechanism: Mechanism, parameter: Fraction) -> bool:
@@ -273,10 +264,5 @@ def _tails(mechanism: Mechanism, parameter: Fraction) -> Tails:
     weight = np.exp(-cost * k**mechanism.power)
     weight[-1] = 0.0
     weight /= weight[0] + 2 * weight[:0:-1].sum()
-    return Tails(_after(weight), _after(k * weight))
-
-
-def _after(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sums of all terms after each, the smallest first."""
-    sums = np.cumsum(terms[::-1])[::-1]
-    return np.append(sums[1:], 0.0)
+    sums = np.cumsum(weight[::-1])[::-1]  # the smallest first
+    return Tails(np.append(sums[1:], 0.0))
