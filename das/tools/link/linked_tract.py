@@ -28,6 +28,7 @@ from das.tools.link.matching import (
 )
 from das.tools.link.members import MOST_YEARS, Filled, age_gap, filled
 from das.tools.link.people import (
+    CELLS,
     RELATIONS,
     HomePersons,
     Totals,
@@ -121,10 +122,12 @@ class LinkedTract:
     def change(self, home: Ints, now: Ints, then: Ints, prices: tuple[Floats, Floats]) -> Floats:
         """How cells that change from ``now`` to ``then``, ``(moves, families)``, change the
         distance."""
-        g = self.group[home][:, None]
-        return np.asarray(
-            np.where(now == then, 0.0, prices[0][g, then] + prices[1][g, now]).sum(axis=1)
-        )
+        at = np.flatnonzero(now != then)
+        row = self.group[home[at // now.shape[1]]] * (CELLS + 1)
+        out = np.zeros(now.shape)
+        more, less = (np.take(p, row + x.ravel()[at]) for p, x in zip(prices, (then, now)))
+        out.reshape(-1)[at] = more + less
+        return np.asarray(out.sum(axis=1))
 
     def implausible(
         self, person: Ints, home: Ints, label: Ints, head: Ints | None = None

@@ -16,7 +16,7 @@ from das.publications.dhc.agreement.counted import Floats, Ints
 from das.publications.dhc.model.members import HEADS, LEVEL
 from das.tools.link.linked_tract import FIRST, MEMBER, WRONG, LinkedTract
 from das.tools.link.matching import SIZE, contributions, possible_labels
-from das.tools.link.people import RELATIONS, person_index
+from das.tools.link.people import CELLS, RELATIONS, person_index
 
 #: The moves that begin with one household and are judged, at most.
 _KEPT = 3
@@ -220,28 +220,41 @@ def headed(tract: LinkedTract, rng: np.random.Generator, tries: int) -> Househol
 
 def best(
     tract: LinkedTract, moves: HouseholdMoves, prices: tuple[Floats, Floats], least: float
-) -> HouseholdMoves:
+) -> tuple[HouseholdMoves, Ints, Ints, Ints]:
     """The moves that gain more than ``least``, by their prices, the best first; of those that begin
-    with a household a few."""
+    with a household a few. The cells of households after them, ``(moves, 2, families)``, and all
+    cells that change, ``(moves, cells)``, before and after."""
     gain = moves.cost.copy()
-    able = np.ones(len(gain), dtype=bool)
+    able, found = np.ones(len(gain), dtype=bool), []
     for side in (0, 1):
         there = np.flatnonzero(moves.homes[:, side] >= 0)
         home = moves.homes[there, side]
         index, fits = tract.after(
             moves.heads[there, side], moves.counts[there, side], moves.tenure[there, side]
         )
-        gain[there] += tract.change(home, tract.index[home], index, prices)
+        found.append((there, tract.index[home], index))
+        gain[there] += tract.change(home, *found[-1][1:], prices)
         able[there] &= fits
         there = np.flatnonzero(moves.persons[:, side] >= 0)
         p = moves.persons[there, side]
         now, then = (
             person_index()[r, tract.cls[p]] for r in (tract.relgq[p], moves.labels[there, side])
         )
+        found.append((there, now, then))
         gain[there] += tract.change(tract.home[p], now, then, prices)
     good = np.flatnonzero(able & (gain < -least))
     good = good[np.argsort(gain[good], kind="stable")]
-    return moves.some(good[_first(moves.homes[good, 0])])
+    good = good[_first(moves.homes[good, 0])]
+    now, then = [], []
+    for there, *cells in found:
+        at = np.full(len(gain), -1)
+        at[there] = np.arange(len(there))
+        some = np.flatnonzero(at[good] >= 0)
+        for parts, of in zip((now, then), cells, strict=True):
+            parts.append(np.full((len(good), of.shape[1]), CELLS))
+            parts[-1][some] = of[at[good[some]]]
+    index = np.stack([then[0], then[2]], 1)
+    return moves.some(good), index, np.concatenate(now, 1), np.concatenate(then, 1)
 
 
 def _first(home: Ints) -> Ints:

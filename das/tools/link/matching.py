@@ -304,38 +304,37 @@ def attributes(
     """The attributes of ``dhch`` of households and their true size, and whether there can be such. ``counts``,
     ``(..., COUNTED)``; the numbers of their householders, ``head``, and ``tenure`` broadcast to
     ``(...)``."""
-    n = counts
+    n = np.ascontiguousarray(np.moveaxis(counts, -1, 0))
     some = n > 0
-    couple = np.where(
-        some[..., PARTNER].any(axis=-1), np.argmax(some[..., PARTNER], axis=-1), len(PARTNERS)
-    )
-    own = some[..., OWN6] + 2 * some[..., OWN17]
-    child = some[..., CHILD6] + 2 * some[..., CHILD17]
-    second = some[..., OWN6] | some[..., OWN17] | some[..., GROWN]
-    related = second | some[..., PARENT] | some[..., GRAND] | some[..., KIN] | (couple < 2)
-    generations = second.astype(np.int64) + some[..., PARENT] + some[..., GRAND]
-    minor = (child > 0) | some[..., YOUNG]
-    kind = type_numbers()[
+    partner = some[PARTNER]
+    couple = np.where(partner.any(axis=0), np.argmax(partner, axis=0), len(PARTNERS))
+    own = some[OWN6] + 2 * some[OWN17]
+    child = some[CHILD6] + 2 * some[CHILD17]
+    second = some[OWN6] | some[OWN17] | some[GROWN]
+    related = second | some[PARENT] | some[GRAND] | some[KIN] | (couple < 2)
+    generations = second.astype(np.int64) + some[PARENT] + some[GRAND]
+    fields = (
         couple,
         related.astype(np.int64),
         own,
         child,
-        minor.astype(np.int64),
+        ((child > 0) | some[YOUNG]).astype(np.int64),
         (generations >= 2).astype(np.int64),
-        np.minimum(n[..., SIZE], 7),
-    ]
+        np.minimum(n[SIZE], 7),
+    )
+    kind = np.take(type_numbers(), np.ravel_multi_index(fields, type_numbers().shape))
     of = {
         "sex": np.broadcast_to(levels.sex[head], kind.shape),
         "hhage": np.broadcast_to(levels.hhage[head], kind.shape),
         "hisp": np.broadcast_to(levels.hisp[head], kind.shape),
         "race": np.broadcast_to(levels.race[head], kind.shape),
-        "elderly": some[..., OLD60].astype(np.int64) + some[..., OLD65] + some[..., OLD75],
+        "elderly": some[OLD60].astype(np.int64) + some[OLD65] + some[OLD75],
         TENURE.name: np.broadcast_to(tenure, kind.shape),
         ATTRIBUTE: np.maximum(kind, 0),
-        MEMBERS: n[..., SIZE],
+        MEMBERS: n[SIZE],
     }
     cell = np.ravel_multi_index(tuple(of[a.name] for a in DHCH.attributes), DHCH.shape)
-    able = (kind >= 0) & possible_cells()[cell] & (n[..., PARTNER].sum(axis=-1) <= 1)
+    able = (kind >= 0) & possible_cells()[cell] & (n[PARTNER].sum(axis=0) <= 1)
     return of, able
 
 

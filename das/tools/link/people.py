@@ -483,7 +483,35 @@ FAMILIES = len(_FAMILIES)
 
 def household_index(attributes: Mapping[str, Ints], families: int = FAMILIES) -> Ints:
     """The cell of households in each of the first ``families``, ``(..., families)``."""
-    return _cells(_axes(attributes), slice(families))
+    of, (head, home, large) = attributes, _parts()
+    out = _at(head, of["sex"], of["hhage"], of["hisp"], of["race"])
+    out += _at(home, of[ATTRIBUTE], of[TENURE.name])
+    members = of.get(MEMBERS, type_fields().size[of[ATTRIBUTE]])
+    out += np.take(large, np.minimum(members, _BEYOND[-1]), axis=0)
+    return out[..., :families]
+
+
+def _at(table: Ints, *levels: Ints) -> Ints:
+    """``table[levels]``, in half the time."""
+    place = np.ravel_multi_index(levels, table.shape[:-1])
+    return np.take(table.reshape(-1, table.shape[-1]), place, axis=0)
+
+
+@cache
+def _parts() -> tuple[Ints, Ints, Ints]:
+    """The numbers whose sum is the cell in each family: of a householder (sex, age, origin, race),
+    of a type and tenure, and of a number of members. No axis depends on two of these, and places
+    are sums over axes."""
+    names = ("sex", "hhage", "hisp", "race", ATTRIBUTE, TENURE.name, MEMBERS)
+
+    def cells(*which: str) -> Ints:
+        size = {a.name: len(a.levels) for a in DHCH.attributes} | {MEMBERS: _BEYOND[-1] + 1}
+        levels = np.indices([size[name] for name in which])
+        of = dict.fromkeys(names, np.zeros(levels.shape[1:], dtype=np.int64))
+        return _cells(_axes(of | dict(zip(which, levels, strict=True))), slice(None))
+
+    nothing = cells()
+    return cells(*names[:4]), cells(*names[4:6]) - nothing, cells(MEMBERS) - nothing
 
 
 def _cells(levels: Mapping[str, Ints], which: slice) -> Ints:

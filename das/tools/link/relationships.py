@@ -36,7 +36,6 @@ from das.tools.link.people import (
     RELATIVE,
     STRANGER,
     HomePersons,
-    person_index,
 )
 
 #: The relationships of members: from biological child to other nonrelative.
@@ -227,8 +226,7 @@ def steered(tract: LinkedTract, rng: np.random.Generator, sweeps: int) -> None:
 
 def make_moves(tract: LinkedTract, moves: HouseholdMoves) -> int:
     """Make the moves that gain, the best first; returns how many. A household changes once."""
-    good = local_moves.best(tract, moves, tract.prices(), LEAST)
-    index, now, then = _cells(tract, good)
+    good, index, now, then = local_moves.best(tract, moves, tract.prices(), LEAST)
     chosen = _Chosen(tract)
     group = (FIRST_GROUP + tract.group[good.homes[:, 0]]).tolist()
     judged = zip(good.homes.tolist(), group, _steps(now, then), good.cost.tolist(), strict=True)
@@ -243,18 +241,22 @@ class _Chosen:
     few cells."""
 
     def __init__(self, tract: LinkedTract) -> None:
-        self.over, self.weight = tract.over.tolist(), tract.weight.tolist()
-        self.above = [row for row in range(FIRST_GROUP) if tract.weight[row].any()]
+        self.over, weight = tract.over.tolist(), tract.weight.tolist()
+        above = [row for row in range(FIRST_GROUP) if tract.weight[row].any()]
+        self.judges = [
+            [(self.over[row], weight[row]) for row in (*above, group)]
+            for group in range(len(weight))
+        ]
         self.touched = [False] * len(tract.head)
 
     def gains(
         self, homes: list[int], group: int, steps: list[tuple[int, int]], cost: float
     ) -> bool:
         """Whether a move still gains; if so, it is made."""
-        if self.touched[homes[0]] or (homes[1] >= 0 and self.touched[homes[1]]):
+        first, second = homes
+        if self.touched[first] or (second >= 0 and self.touched[second]):
             return False
-        for row in (*self.above, group):
-            over, weight = self.over[row], self.weight[row]
+        for over, weight in self.judges[group]:
             for cell, s in steps:
                 cost += weight[cell] * s * (2 * over[cell] + s)
         if cost >= -LEAST:
@@ -262,9 +264,9 @@ class _Chosen:
         for row in (*range(FIRST_GROUP), group):
             for cell, s in steps:
                 self.over[row][cell] += s
-        self.touched[homes[0]] = True
-        if homes[1] >= 0:
-            self.touched[homes[1]] = True
+        self.touched[first] = True
+        if second >= 0:
+            self.touched[second] = True
         return True
 
 
@@ -281,23 +283,6 @@ def _steps(now: Ints, then: Ints) -> Iterator[list[tuple[int, int]]]:
     steps = list(zip(both[first[order]].tolist(), step[order].tolist(), strict=True))
     ends = np.searchsorted(alike[order] // (CELLS + 1), np.arange(len(now) + 1)).tolist()
     return (steps[a:b] for a, b in pairwise(ends))
-
-
-def _cells(tract: LinkedTract, good: HouseholdMoves) -> tuple[Ints, Ints, Ints]:
-    """The cells of households after moves, ``(moves, 2, families)``, and all cells that change,
-    ``(moves, cells)``, before and after."""
-    index, now, then = [], [], []
-    for s in (0, 1):
-        home, person = good.homes[:, s], good.persons[:, s]
-        after, _ = tract.after(good.heads[:, s], good.counts[:, s], good.tenure[:, s])
-        index.append(after)
-        there = (home >= 0)[:, None]
-        now.append(np.where(there, tract.index[home], CELLS))
-        then.append(np.where(there, after, CELLS))
-        there, cls = (person >= 0)[:, None], tract.cls[person]
-        now.append(np.where(there, person_index()[tract.relgq[person], cls], CELLS))
-        then.append(np.where(there, person_index()[good.labels[:, s], cls], CELLS))
-    return np.stack(index, 1), np.concatenate(now, 1), np.concatenate(then, 1)
 
 
 def _apply(tract: LinkedTract, chosen: HouseholdMoves, index: Ints) -> None:
