@@ -8,7 +8,6 @@ Sources: the directory listings of https://www2.census.gov; IPUMS USA for the 19
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import NamedTuple
 
 from das.engine.tasks import SILENT, Progress
 from das.errors import InputError
+from das.files.atomic import file_digest
 from das.model.names import STATES, State
 
 CENSUS = "https://www2.census.gov"
@@ -38,7 +38,6 @@ class OfficialFile:
 
     name: str
     url: str
-    description: str
     members: tuple[str, ...] = ()
     sha256: str | None = None
     manual: bool = False
@@ -57,17 +56,13 @@ def catalog() -> tuple[OfficialFile, ...]:
     ['https://www2.census.gov/census_2010/01-Redistricting_File--PL_94-171/District_of_Columbia/dc2010.pl.zip']
     """
     entries = [_entry(family, state) for family in _FAMILIES for state in STATES]
-    about = (
-        "1940 Census, EXT1940USCB, persons and households (7.4 GB compressed; free registration)"
-    )
-    return (*entries, OfficialFile("ext1940", IPUMS_1940, about, manual=True))
+    return (*entries, OfficialFile("ext1940", IPUMS_1940, manual=True))
 
 
 class _Family(NamedTuple):
     name: str
     path: str
     suffix: str
-    about: str
     members: tuple[str, ...]
 
 
@@ -76,21 +71,18 @@ _FAMILIES = (
         "pl94-2010",
         "census_2010/01-Redistricting_File--PL_94-171",
         "2010.pl.zip",
-        "2010 redistricting data (P.L. 94-171)",
         ("{ss}geo2010.pl", "{ss}000012010.pl", "{ss}000022010.pl"),
     ),
     _Family(
         "pl94-2020",
         "programs-surveys/decennial/2020/data/01-Redistricting_File--PL_94-171",
         "2020.pl.zip",
-        "2020 redistricting data (P.L. 94-171)",
         ("{ss}geo2020.pl", "{ss}000012020.pl", "{ss}000022020.pl", "{ss}000032020.pl"),
     ),
     _Family(
         "sf1-2010",
         "census_2010/04-Summary_File_1",
         "2010.sf1.zip",
-        "2010 Summary File 1 (group quarters by type: table P42)",
         ("{ss}geo2010.sf1", "{ss}000062010.sf1"),
     ),
 )
@@ -102,7 +94,6 @@ def _entry(family: _Family, state: State) -> OfficialFile:
     return OfficialFile(
         name,
         f"{CENSUS}/{family.path}/{state.name.replace(' ', '_')}/{ss}{family.suffix}",
-        f"{state.name}: {family.about}",
         tuple(m.format(ss=ss) for m in family.members),
         KNOWN_SHA256.get(name),
     )
@@ -113,7 +104,6 @@ def fetch(
     directory: Path,
     *,
     base_url: str | None = None,
-    sha256: Mapping[str, str] | None = None,
     progress: Progress = SILENT,
 ) -> list[Path]:
     """Download the files called ``names`` into ``directory``; existing files are only checked.
@@ -121,7 +111,6 @@ def fetch(
     Parameters
     ----------
     base_url : stands for ``https://www2.census.gov``: a mirror with the same paths.
-    sha256 : expected digests by name, besides those built in.
 
     Returns
     -------
@@ -135,11 +124,7 @@ def fetch(
         name."""
     known = {e.name: e for e in catalog()}
     entries = [_lookup(name, known) for name in names]
-    digests = sha256 or {}
-    return [
-        _get(e, Path(directory), base_url or CENSUS, digests.get(e.name, e.sha256), progress)
-        for e in entries
-    ]
+    return [_get(e, Path(directory), base_url or CENSUS, progress) for e in entries]
 
 
 def _lookup(name: str, known: Mapping[str, OfficialFile]) -> OfficialFile:
@@ -164,13 +149,11 @@ def _lookup(name: str, known: Mapping[str, OfficialFile]) -> OfficialFile:
     return entry
 
 
-def _get(
-    entry: OfficialFile, directory: Path, base_url: str, sha256: str | None, progress: Progress
-) -> Path:
+def _get(entry: OfficialFile, directory: Path, base_url: str, progress: Progress) -> Path:
     target = directory / entry.filename
     if target.exists():
         try:
-            _check(target, entry, sha256)
+            _check(target, entry)
         except InputError as error:
             remedy = "delete it, or move it away, and fetch again"
             raise InputError(
@@ -179,9 +162,7 @@ def _get(
                 remedy=remedy,
             ) from None
         return target
-    _download(
-        entry, directory, entry.url.replace(CENSUS, base_url.rstrip("/"), 1), sha256, progress
-    )
+    _download(entry, directory, entry.url.replace(CENSUS, base_url.rstrip("/"), 1), progress)
     return target
 
 
@@ -192,9 +173,7 @@ _UNREACHABLE = (
 )
 
 
-def _download(
-    entry: OfficialFile, directory: Path, url: str, sha256: str | None, progress: Progress
-) -> None:
+def _download(entry: OfficialFile, directory: Path, url: str, progress: Progress) -> None:
     import pooch
     import requests
 
@@ -211,7 +190,7 @@ def _download(
                 raise
             answer = f"the server answers {response.status_code} ({response.reason})"
             raise InputError(answer, where=url, remedy=_MOVED) from None
-        _check(Path(output), entry, sha256, url)
+        _check(Path(output), entry, url)
 
     store = pooch.create(
         directory,
@@ -234,9 +213,7 @@ def _download(
         ) from error
 
 
-def _check(
-    path: Path, entry: OfficialFile, sha256: str | None, where: object | None = None
-) -> None:
+def _check(path: Path, entry: OfficialFile, where: object | None = None) -> None:
     """Refuse what is not a whole zip with the expected members and digest."""
     where = where or path
     with path.open("rb") as f:
@@ -263,13 +240,8 @@ def _check(
             where=where,
             remedy="is it the file of another state?",
         )
-    if sha256 is not None and (digest := _sha256(path)) != sha256.lower():
-        raise InputError(f"SHA-256 is {digest}, not {sha256}", where=where, remedy=again)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
+    if entry.sha256 is not None and (digest := file_digest(path)) != entry.sha256:
+        raise InputError(f"SHA-256 is {digest}, not {entry.sha256}", where=where, remedy=again)
 
 
 class _Bar:

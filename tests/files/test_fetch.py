@@ -28,6 +28,7 @@ SHARED = Path(
 )
 OFFICIAL = SHARED / "pl94_2010" / "ri" / "ri2010.pl.zip"
 
+KNOWN = dict(fetch.KNOWN_SHA256)
 RI = "/census_2010/01-Redistricting_File--PL_94-171/Rhode_Island/ri2010.pl.zip"
 DC = "/census_2010/01-Redistricting_File--PL_94-171/District_of_Columbia/dc2010.pl.zip"
 
@@ -152,10 +153,12 @@ def test_digest_of_rhode_island_is_built_in() -> None:
 @pytest.mark.skipif(
     not OFFICIAL.exists(), reason="the official file is not at hand (DAS_SHARED_DATA)"
 )
-def test_the_official_file_passes_the_check(server: Server, tmp_path: Path) -> None:
+def test_the_official_file_passes_the_check(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.answers[RI] = OFFICIAL.read_bytes()
-    digest = {"pl94-2010-ri": "277ec30be6957ea23edaab8e731caa968c2244e37af582f9229c3fdba5f3e40e"}
-    (path,) = fetch.fetch(["pl94-2010-ri"], tmp_path, base_url=server.url, sha256=digest)
+    monkeypatch.setattr(fetch, "KNOWN_SHA256", KNOWN)
+    (path,) = fetch.fetch(["pl94-2010-ri"], tmp_path, base_url=server.url)
     assert path.stat().st_size == OFFICIAL.stat().st_size
 
 
@@ -190,17 +193,18 @@ def test_a_failing_connection_is_tried_again(server: Server, tmp_path: Path) -> 
     assert len(server.requests) == 3
 
 
-def test_digest_given_by_the_caller_is_checked(server: Server, tmp_path: Path) -> None:
+def test_a_known_digest_is_checked(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.answers[RI] = archive("ri")
     good = hashlib.sha256(archive("ri")).hexdigest()
+    monkeypatch.setattr(fetch, "KNOWN_SHA256", KNOWN)
     with pytest.raises(InputError, match=f"SHA-256 is {good}"):
-        fetch.fetch(
-            ["pl94-2010-ri"], tmp_path, base_url=server.url, sha256={"pl94-2010-ri": "00" * 32}
-        )
+        fetch.fetch(["pl94-2010-ri"], tmp_path, base_url=server.url)
     assert not list(tmp_path.iterdir())
-    fetch.fetch(
-        ["pl94-2010-ri"], tmp_path, base_url=server.url, sha256={"pl94-2010-ri": good.upper()}
-    )
+    monkeypatch.setattr(fetch, "KNOWN_SHA256", {"pl94-2010-ri": good})
+    fetch.catalog.cache_clear()
+    fetch.fetch(["pl94-2010-ri"], tmp_path, base_url=server.url)
 
 
 # --- failure
