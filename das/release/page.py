@@ -26,7 +26,7 @@ from das.model.universe import Universe
 from das.release.intervals import CountIntervals, Intervals
 from das.release.opened import OpenedRelease
 from das.release.precision import achieved_precision
-from das.report.answers import Answers, LookUp, PublishedUniverse, across, gather, read
+from das.report.answers import LookUp, PublishedUniverse, gather
 from das.report.facts import ListedMeasurement, facts
 from das.report.release_page import release_html
 from das.report.template import PublicFrame, place_of
@@ -50,27 +50,6 @@ def shown(release: OpenedRelease, published: Mapping[str, Mapping[str, Histogram
     """What the pages show of a release; ``published`` are its counts by universe and level."""
     universes = [_published(release, u, published[u.name]) for u in release.after.universes]
     return gather(release.spine, universes, areas=release.areas())
-
-
-def answers(
-    release: OpenedRelease,
-    published: Mapping[str, Mapping[str, Histogram]],
-    universe: Universe,
-    level: str | Areas,
-    query: str,
-) -> Answers:
-    """The answers to one query at one level, or of areas across the levels, as the pages have
-    them."""
-    found, asked = (
-        _published(release, universe, published[universe.name]),
-        universe.schema.query(query),
-    )
-    if isinstance(level, str):
-        return read(found, [asked], level)[0]
-    lowest = release.spine.levels[-1]
-    return across(
-        found, asked, level.kind, level.histogram(found.published[lowest]).answer(asked), lowest
-    )
 
 
 def _published(

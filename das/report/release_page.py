@@ -333,14 +333,6 @@ def _margin(a: Answers) -> str:
     return f"±{low:,}" if low == high else f"±{low:,} to ±{high:,}"
 
 
-def _cells(a: Answers, unit: int, answer: int) -> tuple[int, str, str]:
-    """Published, noisy and the interval from all that is known; a published count that lies outside
-    is marked."""
-    published = int(a.published[unit, answer])
-    noisy = _number(int(a.noisy[unit, answer])) if a.noisy is not None and a.measured[unit] else ""
-    return published, noisy or ("exact" if a.exact else "not measured"), _interval(a, unit, answer)
-
-
 def _interval(a: Answers, unit: int, answer: int) -> str:
     published = int(a.published[unit, answer])
     if a.exact:

@@ -402,7 +402,7 @@ def test_a_published_count_outside_its_own_interval_is_marked() -> None:
         np.array(middle),
         np.array(within),
     )
-    shown = [release_page._cells(answers, unit, 0)[2] for unit in range(5)]
+    shown = [release_page._interval(answers, unit, 0) for unit in range(5)]
     assert shown == [
         f"{release_page.OUTSIDE}1,225 to 1,237",
         "1,225 to 1,237",
