@@ -7,7 +7,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from das.files.delimited import Faults
 from das.model.confidential import Confidential
 from das.publications.detailed.files import columns, geography, parameters, records, totals
 from das.publications.detailed.files.columns import Field, Reading
-from das.publications.detailed.model.iterations import Regions, groups_of
+from das.publications.detailed.model.iterations import RACE_CODES, Regions, groups_of
 from das.publications.detailed.model.records import GroupRecords
 from das.publications.detailed.model.tables import SEX_BY_AGE, Parameters, Product
 from tests.files.detailed import folders
@@ -45,8 +45,27 @@ def made(folder: Path, product: Product = PERSONS, **changes: str) -> Parameters
     return parameters.read(written(folder / "parameters", files), product)
 
 
-def opened(given: tuple[Confidential[GroupRecords], object]) -> GroupRecords:
-    return given[0].open("compared with what was written")
+def opened(given: Confidential[GroupRecords]) -> GroupRecords:
+    return given.open("compared with what was written")
+
+
+def joined(parts: Iterable[GroupRecords], tables: Iterable[str]) -> GroupRecords:
+    """One after the other, with the cells of these tables."""
+    each = list(parts)
+    return GroupRecords(
+        np.concatenate([np.zeros(0, dtype=np.int32), *(p.block for p in each)]),
+        np.concatenate([np.zeros((0, RACE_CODES), dtype=np.int16), *(p.codes for p in each)]),
+        np.concatenate([np.zeros(0, dtype=np.int16), *(p.ethnicity for p in each)]),
+        {
+            t: np.concatenate([np.zeros(0, dtype=np.int8), *(p.cells[t] for p in each)])
+            for t in tables
+        },
+    )
+
+
+def all_of(folder: Path, p: Parameters, regions: Regions) -> GroupRecords:
+    parts = records.every(records.files(folder, p.product), p, regions)
+    return joined(map(opened, parts), [t.name for t in p.product.tables])
 
 
 def data(folder: Path, files: dict[str, str] | dict[str, bytes]) -> Path:
@@ -54,7 +73,7 @@ def data(folder: Path, files: dict[str, str] | dict[str, bytes]) -> Path:
 
 
 def read(folder: Path, p: Parameters) -> GroupRecords:
-    return opened(records.records(folder, p, geography.regions(folder, p)))
+    return all_of(folder, p, geography.regions(folder, p))
 
 
 # --- geography
@@ -170,10 +189,11 @@ def test_lines_that_end_in_cr_alone(tmp_path: Path, file: str) -> None:
 
 def test_persons_are_what_they_wrote(tmp_path: Path) -> None:
     folder, p = data(tmp_path, folders.data()), made(tmp_path)
-    confidential, sources = records.records(folder, p, geography.regions(folder, p))
+    paths = records.files(folder, p.product)
+    assert [path.name for path in paths] == [PEOPLE]
+    (confidential,) = records.every(paths, p, geography.regions(folder, p))
     assert repr(confidential) == "<confidential>"
-    assert [s.name for s in sources] == [PEOPLE]
-    r = confidential.open("compared with what was written")
+    r = opened(confidential)
     assert repr(r) == "<GroupRecords: confidential>"
     assert r.block.tolist() == [0, 3, 4]  # state 06 is not asked for
     assert r.codes.tolist() == [
@@ -297,7 +317,7 @@ def test_the_names_of_columns_are_compared(tmp_path: Path, head: str, says: str)
         read(data(tmp_path, folders.data() | {PEOPLE: text}), made(tmp_path))
 
 
-def test_faults_of_all_kinds_and_files_are_told_at_once(tmp_path: Path) -> None:
+def test_faults_of_all_kinds_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     folder = data(tmp_path, {GRF: folders.GEOGRAPHY})
     head, first, second, *_ = folders.PEOPLE.splitlines()
     written(
@@ -309,16 +329,13 @@ def test_faults_of_all_kinds_and_files_are_told_at_once(tmp_path: Path) -> None:
             "person-records/02.txt": "\n".join([head, second + "|", second.replace("|2|", "|0|")]),
         },
     )
-    with pytest.raises(InputError) as error:
-        read(folder, made(tmp_path))
-    lines = [x.strip() for x in str(error.value).splitlines()]
-    assert lines[0].endswith("4 faults:")
-    assert [x.split(" ")[0] for x in lines[1:5]] == [
-        "01.txt:2:",
-        "01.txt:3:",
-        "02.txt:2:",
-        "02.txt:3:",
-    ]
+    p = made(tmp_path)
+    for path in records.files(folder, p.product):
+        with pytest.raises(InputError) as error:
+            list(records.batches(path, p, geography.regions(folder, p)))
+        lines = [x.strip() for x in str(error.value).splitlines()]
+        assert lines[0].endswith("2 faults:")
+        assert [x.split(" ")[0] for x in lines[1:3]] == [f"{path.name}:2:", f"{path.name}:3:"]
 
 
 @pytest.mark.parametrize("run", ["run_us", "run_pr"])
@@ -389,13 +406,13 @@ def test_a_large_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     head, *lines = folders.PEOPLE.splitlines()
     folder = data(tmp_path, folders.data() | {PEOPLE: "\n".join([head, *(lines * 500)])})
     regions = geography.regions(folder, p)
-    whole = opened(records.records(folder, p, regions))
+    whole = all_of(folder, p, regions)
     assert len(whole) == 1500
     monkeypatch.setattr(columns, "BLOCK", 2000)
     pieces = list(records.batches(folder / PEOPLE, p, regions))
     assert len(pieces) > 20
     assert max(map(len, pieces)) < 50
-    assert equal(GroupRecords.joined(pieces, ["t2"]), whole)
+    assert equal(joined(pieces, ["t2"]), whole)
 
 
 def test_after_the_first_fault_nothing_is_given(
@@ -425,7 +442,7 @@ def test_a_line_that_is_longer_than_a_piece(
     regions = geography.regions(folder, p)
     monkeypatch.setattr(columns, "BLOCK", 300)
     with pytest.raises(InputError, match=PEOPLE):
-        records.records(folder, p, regions)
+        all_of(folder, p, regions)
 
 
 # --- columns
@@ -580,7 +597,7 @@ def official(shared_data: Path) -> Path:
 def toy(official: Path, name: str, product: Product) -> tuple[Parameters, Regions, GroupRecords]:
     p = parameters.read(official / name / "input_dir_zcdp", product)
     r = geography.regions(official / name, p)
-    return p, r, opened(records.records(official / name, p, r))
+    return p, r, all_of(official / name, p, r)
 
 
 def test_the_toy_persons(official: Path) -> None:
@@ -628,7 +645,7 @@ def test_the_toy_persons_counted_are_the_known_answers(official: Path, tmp_path:
     text = re.sub(r"\[\d+, \d+, \d+\]", "[0, 1, 2]", text.replace('": 0,', '": 1,'))  # all levels
     p = parameters.read(written(folder, {"config.json": text}), PERSONS)
     regions = geography.regions(official / "p_toy", p)
-    people = opened(records.records(official / "p_toy", p, regions))
+    people = all_of(official / "p_toy", p, regions)
     t1: list[tuple[str, ...]] = []
     t2: list[tuple[str, ...]] = []
     for plan in (plan for run in p.runs for plan in p.plans(run)):

@@ -21,7 +21,6 @@ from das.files.delimited import Faults
 from das.files.readers.source import source_of
 from das.model.confidential import Confidential
 from das.model.names import Codes
-from das.model.source import Source
 from das.publications.detailed.files import geography
 from das.publications.detailed.files.columns import (
     Field,
@@ -63,29 +62,6 @@ _LEAVES: Mapping[str, Callable[[LinesRead], NDArray[np.int8]]] = {
     HOUSEHOLD_TYPE.name: lambda lines: lines.values["HOUSEHOLD_TYPE"].astype(np.int8),
     TENURE.name: lambda lines: lines.values["TEN"].astype(np.int8),
 }
-
-
-def records(
-    folder: Path, parameters: Parameters, regions: Regions
-) -> tuple[Confidential[GroupRecords], tuple[Source, ...]]:
-    """All records of a folder, and the files that they are from.
-
-    Raises:
-        InputError: with all faults of all files, or as many as the message has room for; a run
-            without a record is one."""
-    faults, paths, product = Faults(), files(folder, parameters.product), parameters.product
-    parts = [part for path in paths for part in _read(path, parameters, regions, faults)]
-    every = GroupRecords.joined(parts, [t.name for t in product.tables])
-    inhabited = np.bincount(regions.number[every.block] // 10 ** (geography.WIDTH - 2))
-    geography.check_runs(
-        np.flatnonzero(inhabited),
-        parameters,
-        ", ".join(p.name for p in paths[:3]),
-        product.record,
-        faults,
-    )
-    faults.refuse(folder, REMEDY)
-    return Confidential(every), tuple(source_of(p) for p in paths)
 
 
 def batches(

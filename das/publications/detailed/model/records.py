@@ -3,7 +3,7 @@ reported, and their cell of each table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,20 +56,6 @@ class GroupRecords(NoRepr, Frozen):
 
     def __len__(self) -> int:
         return len(self.block)
-
-    @staticmethod
-    def joined(parts: Iterable[GroupRecords], tables: Iterable[str]) -> GroupRecords:
-        """One after the other, with the cells of these tables."""
-        given = list(parts)
-        return GroupRecords(
-            np.concatenate([np.zeros(0, dtype=np.int32), *(p.block for p in given)]),
-            np.concatenate([np.zeros((0, RACE_CODES), dtype=np.int16), *(p.codes for p in given)]),
-            np.concatenate([np.zeros(0, dtype=np.int16), *(p.ethnicity for p in given)]),
-            {
-                t: np.concatenate([np.zeros(0, dtype=np.int8), *(p.cells[t] for p in given)])
-                for t in tables
-            },
-        )
 
 
 # What is measured of the groups of one level, in some of its regions.
