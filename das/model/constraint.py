@@ -16,7 +16,7 @@ equal bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -390,18 +390,6 @@ class LevelBounds(Frozen):
             bad[row], low.sum(axis=1)[row], high.sum(axis=1)[row], self.total, self.joint
         )
 
-    @staticmethod
-    def from_bounds(b: Bounds) -> LevelBounds:
-        return LevelBounds(
-            b.group,
-            Limits.from_bounds(b.lower, b.upper),
-            b.total,
-            b.possible,
-            b.reach,
-            b.joint,
-            b.exact,
-        )
-
     def __len__(self) -> int:
         return len(self.limits)
 
@@ -468,14 +456,6 @@ class LevelBounds(Frozen):
             None if self.joint is None else self.joint.some(here),
             self.exact,
         )
-
-    @staticmethod
-    def subtree(
-        bounds: Mapping[str, LevelBounds], spine: Spine, level: str, unit: int
-    ) -> dict[str, LevelBounds]:
-        """The bounds of a unit of ``level`` and of everything below it, numbered as in
-        :meth:`das.model.spine.Spine.subtree`."""
-        return {here: bounds[here].part(*ends) for here, ends in spine.extent(level, unit).items()}
 
     def by_part(self) -> LevelBounds:
         """The bounds with each part with a joint total as one unit

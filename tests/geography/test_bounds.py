@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from das.errors import InputError
 from das.geography.bounds import MOST_IN_A_STRUCTURE, NO_LIMIT, bounds, lowest
 from das.model import constraint
-from das.model.constraint import JointTotals, LevelBounds, Limits
+from das.model.constraint import JointTotals, Limits
 from das.model.histogram import Histogram
 from das.model.redistricting import PL94
 from das.model.release import Release
@@ -93,9 +93,8 @@ def test_bounds_of_a_subtree_are_those_that_its_lowest_units_add_up_to(
     schema = home(3)
     level = random.choice(tree.levels[: tree.index(known) + 1])
     unit = random.randrange(tree.units(level))
-    found = LevelBounds.subtree(
-        bounds(schema, tree, Limits.from_bounds(lower, upper), total, known), tree, level, unit
-    )
+    whole = bounds(schema, tree, Limits.from_bounds(lower, upper), total, known)
+    found = {here: whole[here].part(*ends) for here, ends in tree.extent(level, unit).items()}
     (a, b), (c, d) = (tree.extent(level, unit)[lv] for lv in (tree.levels[-1], known))
     alone = bounds(
         schema,

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.geography.invariants import Invariants, lowest_level_for
-from das.model.constraint import JointTotals, LevelBounds, Limits
+from das.model.constraint import JointTotals, Limits
 from das.model.redistricting import PL94
 from das.model.schema import Schema
 from das.model.spine import Spine
+from tests.bounds import level_bounds
 from tests.estimate.cut import filed
 from tests.estimate.test_subtrees import KINDS, random_cut
 from tests.estimate.world import PLAIN, SMALL
@@ -31,9 +32,9 @@ def test_upper_tree_and_subtrees_have_the_bounds_of_the_whole_tree(
         assert cut.upper_tree.bounds[level] == whole[level], level
     for subtree, kept in zip(cut.subtrees, cut.kept, strict=True):
         for level, units in list(zip(spine.levels, kept, strict=True))[cut.depth + 1 :]:
-            assert LevelBounds.from_bounds(
-                subtree.bounds[level].dense()
-            ) == LevelBounds.from_bounds(whole[level].some(units)), level
+            assert level_bounds(subtree.bounds[level].dense()) == level_bounds(
+                whole[level].some(units)
+            ), level
 
 
 def test_totals_below_a_upper_tree_count_where_dwellings_have_limits() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from das.errors import InfeasibleError, InputError
 from das.model import constraint
 from das.model.constraint import Bounds, Ints, JointTotals, LevelBounds, Limits, add_up, packed
+from tests.bounds import level_bounds
 
 
 @pytest.fixture(autouse=True, params=[3, 1 << 22], ids=["pieces", "whole"])
@@ -77,7 +78,7 @@ def test_packed_bounds_say_what_dense_ones_say(
         assert str(refused.value) == error
         return
     whole = LevelBounds(limits=Limits.from_bounds(lower, upper), **made)
-    assert whole == LevelBounds.from_bounds(dense)
+    assert whole == level_bounds(dense)
     assert whole.dense() == dense
     assert (len(whole), whole.groups) == lower.shape
     assert whole.by_part().dense() == dense.by_part()
@@ -93,7 +94,7 @@ def test_packed_bounds_say_what_dense_ones_say(
                         way(start, stop)
                 continue
             assert whole.rows(start, stop) == wanted
-            assert whole.part(start, stop) == LevelBounds.from_bounds(wanted)
+            assert whole.part(start, stop) == level_bounds(wanted)
 
 
 @given(two_ends(3), st.data())

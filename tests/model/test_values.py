@@ -30,6 +30,7 @@ from das.model.release import Release
 from das.model.solution import Certificate, Solution, Status
 from das.model.source import Source
 from das.model.spine import Spine
+from tests.bounds import level_bounds
 
 
 def ints(*values: Any) -> np.ndarray:
@@ -191,7 +192,7 @@ def test_bounds_with_joint_totals() -> None:
         None,
         joint,
     )
-    assert LevelBounds.from_bounds(b).known
+    assert level_bounds(b).known
     one = b.by_part()
     assert (one.upper.tolist(), one.total.tolist(), one.joint) == ([[6, 6], [3, 3]], [9, 1], None)
     some = b.some(np.array([True, False, True]))
@@ -326,7 +327,7 @@ def release(
     return Release(
         SPINE,
         {"A": level(top), "B": level(low)},
-        {k: LevelBounds.from_bounds(b) for k, b in limits.items()} | changes,
+        {k: level_bounds(b) for k, b in limits.items()} | changes,
     )
 
 
