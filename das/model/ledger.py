@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -58,14 +58,27 @@ class Event(PlannedMeasurement):
 class Ledger:
     """Append-only record of the draws. The cost of its costliest path never exceeds its budget.
 
+    ``write`` is called with each event before :meth:`append` returns, and so before its first draw:
+    a ledger on disk is never behind. ``spent`` are the events of an earlier, interrupted process.
     ``paths`` are those of the plan; they may be left out where each level has one class of units.
     """
 
-    def __init__(self, budget: Fraction, paths: Sequence[UnitPath] = ()) -> None:
+    def __init__(
+        self,
+        budget: Fraction,
+        write: Callable[[Event], None] | None = None,
+        spent: Iterable[Event] = (),
+        paths: Sequence[UnitPath] = (),
+    ) -> None:
         self.budget = budget
+        self._write = write
         self._paths = tuple(paths)
         self._events: list[Event] = []
         self._costs = (Fraction(0),) * max(1, len(self._paths))  # of each path
+        for event in spent:
+            self._take(event, self._with(event))
+        if self.cost > budget:
+            raise PrivacyError(f"{self.cost} was spent of a budget of {budget}", where="ledger")
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -76,8 +89,8 @@ class Ledger:
         return max(self._costs)
 
     def append(self, event: Event) -> None:
-        """Add an event. Refuses, before anything is drawn, an event that the budget does not
-        cover."""
+        """Add an event. Add an event. Refuses, before anything is drawn, an event that the
+        budget does not cover."""
         where = f"{event.query!r} at {event.level!r}"
         if event.cost <= 0:
             raise PrivacyError(f"{where} costs {event.cost}, not positive", where="ledger")
@@ -86,8 +99,9 @@ class Ledger:
             raise PrivacyError(
                 f"measuring {where} would spend {most} of a budget of {self.budget}", where="ledger"
             )
-        self._events.append(event)
-        self._costs = after
+        if self._write is not None:
+            self._write(event)
+        self._take(event, after)
 
     def _with(self, event: Event) -> tuple[Fraction, ...]:
         """What each path costs with one event more: exactly its cost more where it is on it. All
@@ -98,6 +112,10 @@ class Ledger:
         return tuple(
             cost + total(seen([event], path)) for cost, path in zip(self._costs, paths, strict=True)
         )
+
+    def _take(self, event: Event, costs: tuple[Fraction, ...]) -> None:
+        self._events.append(event)
+        self._costs = costs
 
 
 # Redundant measurements: the counts that they measure are published exactly.

@@ -4,7 +4,6 @@ covered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 
 import pytest
@@ -173,15 +172,32 @@ def test_a_ledger_refuses_events_that_cost_nothing_or_less(cost: Fraction) -> No
     assert ledger.events == ()
 
 
-def test_a_ledger_has_only_what_is_covered() -> None:
-    ledger = Ledger(ONE)
+def test_a_ledger_is_written_before_append_returns_and_only_what_is_covered() -> None:
+    written: list[Event] = []
+    ledger = Ledger(ONE, write=written.append)
     ledger.append(event(HALF))
-    ledger.append(event(Fraction(1, 4)))
+    assert written == [event(HALF)]
+    with pytest.raises(PrivacyError):
+        ledger.append(event(ONE))
+    assert written == [event(HALF)]
+
+
+def test_an_event_that_cannot_be_written_is_an_error() -> None:
+    def full(_: Event) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        Ledger(ONE, write=full).append(event(HALF))
+
+
+def test_what_an_earlier_process_spent_is_spent() -> None:
+    ledger = Ledger(ONE, spent=[event(HALF), event(Fraction(1, 4))])
     assert ledger.cost == Fraction(3, 4)
     with pytest.raises(PrivacyError):
         ledger.append(event(HALF))
-    assert ledger.events == (event(HALF), event(Fraction(1, 4)))
     ledger.append(event(Fraction(1, 4)))
+    with pytest.raises(PrivacyError, match="3/2 was spent of a budget of 1"):
+        Ledger(ONE, spent=[event(ONE), event(HALF)])
 
 
 def test_events_cannot_be_taken_back() -> None:
@@ -346,13 +362,6 @@ def test_each_fault_of_paths_is_named(
         Plan(BOUNDED, draws, paths)
 
 
-def filled(budget: Fraction, events: Iterable[Event]) -> Ledger:
-    ledger = Ledger(budget)
-    for one in events:
-        ledger.append(one)
-    return ledger
-
-
 def test_costs_in_two_currencies_do_not_add_up() -> None:
     mixed = (drawn("A", 1), drawn("B", 1, mechanism=GEOMETRIC))
     with pytest.raises(
@@ -361,7 +370,7 @@ def test_costs_in_two_currencies_do_not_add_up() -> None:
     ):
         assert Plan(BOUNDED, mixed).cost
     with pytest.raises(PrivacyError, match="do not add up"):
-        filled(Fraction(9), [Event.from_measurement(d, "persons", 1, 1) for d in mixed])
+        Ledger(Fraction(9), spent=[Event.from_measurement(d, "persons", 1, 1) for d in mixed])
     with pytest.raises(PrivacyError, match="this plan has discrete-gaussian, geometric noise"):
         assert Plan(BOUNDED, mixed).mechanism
     classes = (drawn("A", 1, "x"), drawn("A", 1, "y", mechanism=GEOMETRIC))
@@ -399,4 +408,4 @@ def test_a_ledger_adds_up_by_path() -> None:
         ledger.append(Event.from_measurement(drawn("Group", 1, "unheard of"), "persons", 4, 2))
     assert ledger.cost == 10
     with pytest.raises(PrivacyError, match="give the paths"):
-        filled(Fraction(100), ledger.events)
+        Ledger(Fraction(100), spent=ledger.events)

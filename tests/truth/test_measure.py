@@ -20,7 +20,7 @@ from das.model import tabulation
 from das.model.budget import Allocation, Neighbours, PlannedMeasurement
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
-from das.model.ledger import Ledger
+from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS, Mechanism
@@ -528,6 +528,14 @@ def test_every_draw_of_a_level_is_in_the_ledger_before_the_first_bit_is_asked_fo
     assert ledger.cost == p.cost / 2  # spent, though nothing came of it
 
 
+def test_a_ledger_that_cannot_be_written_stops_the_draw() -> None:
+    def full(_: object) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        run(plan(), Forbidden(), ledger=Ledger(HALF, write=full))
+
+
 @pytest.mark.parametrize("budget", [Fraction(0), Fraction(1, 10), HALF / 2 - Fraction(1, 10**30)])
 def test_nothing_is_drawn_beyond_the_budget(budget: Fraction) -> None:
     ledger = Ledger(budget)
@@ -582,7 +590,8 @@ def test_nothing_happens_before_the_first_measurement_is_asked_for() -> None:
 def test_a_histogram_of_something_else_is_refused_before_any_draw_and_costs_nothing(
     wrong: Histogram,
 ) -> None:
-    ledger = Ledger(HALF)
+    written: list[Event] = []
+    ledger = Ledger(HALF, write=written.append)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):
         list(
             measure(
@@ -596,7 +605,7 @@ def test_a_histogram_of_something_else_is_refused_before_any_draw_and_costs_noth
                 ledger,
             )
         )
-    assert ledger.events == ()
+    assert (ledger.events, written) == ((), [])
 
 
 def test_units_of_a_class_that_the_plan_does_not_have_are_refused_before_any_draw() -> None:
