@@ -89,7 +89,7 @@ class Ledger:
         return max(self._costs)
 
     def append(self, event: Event) -> None:
-        """Add an event. Add an event. Refuses, before anything is drawn, an event that the
+        """Add an event. Refuses, before anything is drawn, an event that the
         budget does not cover."""
         where = f"{event.query!r} at {event.level!r}"
         if event.cost <= 0:
