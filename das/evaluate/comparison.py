@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import atan, cos, exp, lgamma, pi, sin, sqrt, tan
@@ -161,14 +161,7 @@ class ClusterSums(NoRepr):
     @staticmethod
     def merged(parts: Sequence[ClusterSums]) -> ClusterSums:
         """The sums over the clusters of all parts; no cluster is in two parts."""
-        return ClusterSums(
-            sum(p.clusters for p in parts),
-            sum(p.size for p in parts),
-            sum(p.total for p in parts),
-            sum(p.size_squared for p in parts),
-            sum(p.total_size for p in parts),
-            sum(p.total_squared for p in parts),
-        )
+        return ClusterSums(*map(sum, zip(*map(astuple, parts), strict=True)))
 
     def interval(self, unit: int = 1) -> ClusteredInterval | None:
         """The interval in persons, where ``unit`` persons are counted as one; ``None`` with fewer
