@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import CONFIG, CONFIG_BEST, Figures, compared, no_data, shared_data
 from benchmarks.county_runs import BRISTOL_CODE, file_of, of_county
+from benchmarks.paying import paying
 from benchmarks.second_stage import MeasuredGroup, missing, next_shares, raised
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
@@ -37,7 +38,7 @@ from das.noise import entropy
 from das.publications.dhc.release_files import levels_of, tables_of
 from das.publications.dhc.spec import DhcSpec, DhcUniverse
 from das.publications.dhc.truth import simulated as simulator
-from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
+from das.publications.dhc.truth.oracle import OnDemandMeasurement
 from das.publications.dhc.truth.preparation import EarlierRelease, PreparedDhc, prepare
 from das.runs import pipeline
 from das.spec import load, of_kind

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from benchmarks.paying import paying
 from das.estimate.fixed_counts import FixedCounts
 from das.files import codes as texts
 from das.files.measurements.nmf import describe, lists
@@ -30,7 +31,7 @@ from das.noise import entropy
 from das.publications.dhc.model import strategy
 from das.publications.dhc.model.persons import DHCP
 from das.publications.dhc.simulation.records import simulate
-from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
+from das.publications.dhc.truth.oracle import OnDemandMeasurement
 
 Ints = NDArray[np.int64]
 FIXED = DHCP.query(strategy.PERSONS_FIXED)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import Figures, no_data, shared_data, timed
+from benchmarks.paying import paying
 from das.model.budget import Neighbours
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
@@ -35,7 +36,7 @@ from das.noise import discrete_gaussian, entropy
 from das.noise.coordinates import LIMIT, CoordinateNoise
 from das.noise.entropy import ChunkLabel, CoordinateLabel
 from das.publications.dhc.files import on_demand
-from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
+from das.publications.dhc.truth.oracle import OnDemandMeasurement
 
 TRACTS = Path("dhc", "dhc_2010_28tracts.csv.gz")
 VARIANCES = (

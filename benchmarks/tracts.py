@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 import das
 from benchmarks.common import CONFIG
+from benchmarks.paying import paying
 from das.engine import executor
 from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import refined
@@ -36,7 +37,7 @@ from das.model.spine import Spine
 from das.noise import entropy
 from das.publications.dhc.model import strategy
 from das.publications.dhc.model.persons import DHCP
-from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
+from das.publications.dhc.truth.oracle import OnDemandMeasurement
 from das.spec import parse
 
 TRACTS = Path("dhc", "dhc_2010_28tracts.csv.gz")

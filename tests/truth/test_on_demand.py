@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from benchmarks.paying import paying
 from das.errors import DasError, InputError, PrivacyError
 from das.model import tabulation
 from das.model.budget import Allocation, Neighbours
@@ -34,7 +35,7 @@ from das.noise.coordinates import CoordinateNoise
 from das.noise.entropy import ChunkLabel, CoordinateLabel, Entropy, keyed, seeded
 from das.noise.samplers import SAMPLERS, VERSION
 from das.publications.dhc.truth import oracle as on_demand
-from das.publications.dhc.truth.oracle import OnDemandMeasurement, paying
+from das.publications.dhc.truth.oracle import OnDemandMeasurement
 from das.truth import measure as measuring
 from das.truth.measure import draw, truth_digest
 from tests.oracles import chi_square_p, dense, gaussian_pmf, independent_p, tally

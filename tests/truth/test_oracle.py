@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.paying import paying
 from das.engine import enclosed as engine
 from das.errors import UserError
 from das.estimate.estimator_process import PartOutline, of_message, to_message
@@ -22,7 +23,7 @@ from das.model.measurement import RecordingSource
 from das.model.plan import Strategy
 from das.noise import entropy
 from das.publications.dhc.model import strategy
-from das.publications.dhc.truth.oracle import AnsweredPart, OnDemandMeasurement, Oracle, paying
+from das.publications.dhc.truth.oracle import AnsweredPart, OnDemandMeasurement, Oracle
 from tests import dhc_small
 from tests.engine.enclosed_jobs import Question, Surroundings
 

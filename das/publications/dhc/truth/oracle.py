@@ -30,7 +30,6 @@ from das.model.budget import PlannedMeasurement
 from das.model.confidential import Confidential
 from das.model.frozen import NoRepr
 from das.model.histogram import Histogram, SparseAnswers
-from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import SparseSource, not_measured, places
 from das.model.plan import Plan
@@ -39,7 +38,7 @@ from das.noise.coordinates import LIMIT, CoordinateNoise
 from das.noise.entropy import ChunkLabel, CipherBlocks, CoordinateLabel, Entropy
 from das.noise.samplers import SAMPLERS
 from das.release.prior_document import Messages
-from das.truth.measure import LevelMeasurements, check_fits, events
+from das.truth.measure import LevelMeasurements, check_fits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,27 +145,13 @@ Ints = NDArray[np.int64]
 Pay = Callable[[str], None]
 
 
-def paying(ledger: Ledger, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan) -> Pay:
-    """Returns a function that charges every draw of a level of a whole tree, at full cost, at every
-    call. So a second oracle pays again, even for the same draw. Only the budget book of a run
-    (:mod:`das.truth.bookkeeping`) knows that truth, plan and key are the same. Raises
-    :class:`PrivacyError` as :func:`das.truth.measure.measure` does."""
-
-    def pay(level: str) -> None:
-        units = {c: int(here.sum()) for c, here in tree.classes(level).items()}
-        for event in events(level, universe, schema, units, plan):
-            ledger.append(event)
-
-    return pay
-
-
 class OnDemandMeasurement(NoRepr):
     """A :class:`das.model.measurement.SparseSource` over the truth of a universe, level by
     level. It has the key of the noise, so it stays in the process that may see the truth.
 
-    ``pay`` is called with a level before its first answer (:func:`paying`; for a part of a tree,
-    the budget book of the whole tree pays). ``number``: how often a level is drawn, this time
-    included (:class:`das.noise.entropy.ChunkLabel`)."""
+    ``pay`` is called with a level before its first answer (in a run the budget book of the whole
+    tree pays). ``number``: how often a level is drawn, this time included
+    (:class:`das.noise.entropy.ChunkLabel`)."""
 
     def __init__(
         self,
