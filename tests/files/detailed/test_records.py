@@ -7,7 +7,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.files.delimited import Faults
-from das.model.confidential import Confidential
 from das.publications.detailed.files import columns, geography, parameters, records, totals
 from das.publications.detailed.files.columns import Field, Reading
-from das.publications.detailed.model.iterations import RACE_CODES, Regions, groups_of
+from das.publications.detailed.model.iterations import Regions, groups_of
 from das.publications.detailed.model.records import GroupRecords
 from das.publications.detailed.model.tables import SEX_BY_AGE, Parameters, Product
 from tests.files.detailed import folders
@@ -34,6 +33,7 @@ from tests.files.detailed.folders import (
     texts,
     written,
 )
+from tests.files.detailed.whole import all_of, joined, opened
 
 GRF, PEOPLE, HOMES = "GRF-C.txt", "person-records.txt", "household-records.txt"
 
@@ -43,29 +43,6 @@ def made(folder: Path, product: Product = PERSONS, **changes: str) -> Parameters
     for old, new in changes.items():
         files = changed(files, "config.json", f'"{old}": true', f'"{old}": {new}')
     return parameters.read(written(folder / "parameters", files), product)
-
-
-def opened(given: Confidential[GroupRecords]) -> GroupRecords:
-    return given.open("compared with what was written")
-
-
-def joined(parts: Iterable[GroupRecords], tables: Iterable[str]) -> GroupRecords:
-    """One after the other, with the cells of these tables."""
-    each = list(parts)
-    return GroupRecords(
-        np.concatenate([np.zeros(0, dtype=np.int32), *(p.block for p in each)]),
-        np.concatenate([np.zeros((0, RACE_CODES), dtype=np.int16), *(p.codes for p in each)]),
-        np.concatenate([np.zeros(0, dtype=np.int16), *(p.ethnicity for p in each)]),
-        {
-            t: np.concatenate([np.zeros(0, dtype=np.int8), *(p.cells[t] for p in each)])
-            for t in tables
-        },
-    )
-
-
-def all_of(folder: Path, p: Parameters, regions: Regions) -> GroupRecords:
-    parts = records.every(records.files(folder, p.product), p, regions)
-    return joined(map(opened, parts), [t.name for t in p.product.tables])
 
 
 def data(folder: Path, files: dict[str, str] | dict[str, bytes]) -> Path:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from das.errors import InputError
-from das.publications.detailed.files import geography, parameters, records
+from das.publications.detailed.files import geography, parameters
 from das.publications.detailed.model.iterations import NO_CODE, GroupLevel, Regions
 from das.publications.detailed.model.records import GroupRecords
 from das.publications.detailed.model.tables import PRODUCTS, Parameters
@@ -21,6 +21,7 @@ from das.publications.detailed.simulation import codes as group_codes
 from das.publications.detailed.simulation import files
 from das.publications.detailed.simulation.people import Mixture, _common, draw_codes
 from tests.commands import Commands
+from tests.files.detailed.whole import all_of
 
 FEW = 60  #: codes, where it does not matter how many
 
@@ -36,11 +37,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def opened(out: Path, product: str = "persons") -> tuple[Parameters, Regions, GroupRecords]:
     found = parameters.read(out / "parameters", PRODUCTS[product])
     regions = geography.regions(out / "data", found)
-    return (
-        found,
-        regions,
-        records.records(out / "data", found, regions)[0].open("to look at simulated records"),
-    )
+    return found, regions, all_of(out / "data", found, regions)
 
 
 @pytest.fixture(scope="module")
