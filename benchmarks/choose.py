@@ -243,8 +243,7 @@ class Differences:
             [1 / (2 * float(d.parameter)) for d in seen(plan.measurements, path) if d.query in told]
             for path in plan.paths
         ]
-        most = sorted(paths, key=sum)[-3:]  # each takes a quarter of a second, and there are 33
-        every = max(float(joint_marginal_posterior(rho=p + p, prior=prior)) for p in most)
+        every = max(float(joint_marginal_posterior(rho=p + p, prior=prior)) for p in paths)
         lowest = [d for d in plan.plain if d.level == plan.levels[-1]]
         finest = max(lowest, key=lambda d: u.schema.query(d.query).answers)
         one = 1 / (2 * float(finest.parameter))

@@ -613,7 +613,7 @@ function show() {
 function showPrivacy() {
   const { plan, f } = shown, found = {}, body = $("relations"), mine = ++turn;
   const steps = D.relations.map((r, i) => () => {
-    const own = epsilon(r, plan, i ? 3e-4 : FINE);
+    const own = epsilon(r, plan, FINE);
     const e = i && D.sensitivity === 2 ? Math.min(own, found.guarantee) : own;  // part of a replacement costs no more
     found[r.name] = e;
     if (!i) told(e);
@@ -646,7 +646,7 @@ function showRisk(found) {
   const average = Math.max(...D.paths.map((path) => believed(path.flatMap((k) => draws[k].flatMap((p) => [p, p])), prior)));
   // P[L > t] <= delta(e) / (1 - exp(e - t)) for every e < t
   const part = found[name] / (found[name] - 2 * Math.log(D.delta[1]));
-  const worst = after(part && epsilon(relation, plan, 3e-4, part * D.delta[1]) - Math.log(1 - part), prior);
+  const worst = after(part && epsilon(relation, plan, FINE, part * D.delta[1]) - Math.log(1 - part), prior);
   const most = (x) => (x > 0.999 ? "nearly certain" : `at ${Math.ceil(x * 1e3) / 10} %`);
   const chance = (x) => (x > 0.9995 ? `${(Math.floor(x * 1e6) / 1e4).toFixed(4)}` : (100 * x).toFixed(1));
   const attribute = $("secret").selectedOptions[0].textContent.toLowerCase();
@@ -663,10 +663,12 @@ function showRisk(found) {
   const [alone, aloneMost] = one ? twoLevels(one, null, prior) : [prior, prior];
   const others = up === null ? 0 : Math.max(1, Math.floor(LAST / UNIT[up]) - 1);
   const [both, bothMost] = one && up !== null ? twoLevels(one, above(EACH * plan.each[up][finest], one / others), prior) : [alone, aloneMost];
+  // on the optimized spine, only children have more budget
+  const several = D.classes.filter(([l]) => l === LEVELS - 1).length > 1 && LEVELS > 1 ? `, not the only one of its ${inside(LEVELS - 2)}` : "";
   const low = inside(LEVELS - 1), told = D.queries[finest].title.toLowerCase();
   const rows = [
     ["all", average, worst, `An intruder who knows everything but the ${attribute} of one person, sees every noisy answer and starts at ${chance(prior)} %, ends on average at ${chance(average)} %, at worst ${most(worst)}.`],
-    ["alone", alone, aloneMost, `If the intruder looks at one noisy count of the ${low} (“${told}”), this ends on average at ${chance(alone)} %, at worst ${most(aloneMost)}.`]];
+    ["alone", alone, aloneMost, `If the intruder looks at one noisy count of the ${low}${several} (“${told}”), this ends on average at ${chance(alone)} %, at worst ${most(aloneMost)}.`]];
   if (up !== null && one) rows.push(["hierarchy", both, bothMost, `With the counts of the ${inside(up)} and of its other places, too, it ends on average at ${chance(both)} %, at worst ${most(bothMost)} (Kazan and Reiter’s two levels, with ${others.toLocaleString("en-US")} other places).`]);
   rows.push(["ladder", ladder, null, `A person who is alone with that in the ${low} and in all places above ends on average at ${chance(ladder)} %, from ${each.length} counts.`],
     ["decided", chanceOf, null, `Of 100 people who are alone in their ${low} with that, ${say(100 * chanceOf)} would be guessed right; without any release, 50.`]);
