@@ -8,7 +8,7 @@ from the notes that this was built from."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import process_time
 
@@ -70,17 +70,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _audit(tree, whole, figures)
     atom, small = without_small(tree, found)
     figures("small counts joined away", small, "counts", cost=value_of(tree, atom))
-    for kind, least in LEAST_KEPT.items():
-        began = process_time()
-        kept = kept_districts(
-            tree, atom, np.unique(places.fields[kind][lived], return_inverse=True)[1]
-        )
-        shown = [int((kept.grain >= h).sum()) for h in range(1, len(tree.chain))]
-        cost = value_of(tree, kept.atom)
-        name = f"districts kept: {kind}"
-        figures(name, shown[2], "districts", at_least=least, by_grain=shown, cost=cost)
-        figures(f"seconds: {kind}", process_time() - began, "s", at_most=60)
-    _errors(places, lived, tree, whole, figures)
+    began = process_time()
+    codes = [np.unique(places.fields[k][lived], return_inverse=True) for k in LEAST_KEPT]
+    areas = [np.where(np.strings.find(c, b"Z") < 0, np.arange(len(c)), -1)[of] for c, of in codes]
+    kept = kept_districts(tree, atom, areas)
+    for (kind, least), grain in zip(LEAST_KEPT.items(), kept.grain, strict=True):
+        shown = [int((grain >= h).sum()) for h in range(1, len(tree.chain))]
+        figures(f"districts kept: {kind}", shown[2], "districts", at_least=least, by_grain=shown)
+    cost = value_of(tree, kept.atom)
+    found = {"lines": kept.lines, "withheld": kept.withheld, "cost": cost}
+    figures("seconds: districts", process_time() - began, "s", at_most=60, **found)
+    whole = Staircase.from_counts(tree.chain, kept.atom, tree.counts[-1][-1])
+    _errors(places, lived, tree, whole, dict(zip(LEAST_KEPT, kept.grain, strict=True)), figures)
     if options.noisy:
         _together(options.noisy, places, figures)
 
@@ -107,7 +108,7 @@ def _solutions(tree: CountTree, rounds: int, figures: Figures) -> LeastAtoms:
     figures("runs of block numbers", number.value, "bits", at_most=368_344)
     figures("seconds: runs of block numbers", process_time() - began, "s", at_most=10)
     began = process_time()
-    found = solved(tree, Effort("search", rounds, np.inf))
+    found = solved(tree, Effort("search", rounds))
     figures("search", found.value, "bits", at_most=321_000, exact=found.exact)
     figures("seconds: search", process_time() - began, "s", at_most=60)
     began = process_time()
@@ -142,9 +143,14 @@ def _audit(tree: CountTree, whole: Staircase, figures: Figures) -> None:
 
 
 def _errors(
-    places: CountedPlaces, lived: Ints, tree: CountTree, whole: Staircase, figures: Figures
+    places: CountedPlaces,
+    lived: Ints,
+    tree: CountTree,
+    whole: Staircase,
+    kept: Mapping[str, Ints],
+    figures: Figures,
 ) -> None:
-    """Of sums of the blocks' estimates."""
+    """Of sums of the blocks' estimates, or none where a district's own table has the count."""
     finest, units = tree.chain.grains[-1], np.arange(len(whole))
     guess, truth = whole.estimates(len(tree.chain) - 1, units), tree.counts[-1][-1]
     for place, known in KNOWN.items():
@@ -154,8 +160,12 @@ def _errors(
             area = np.unique(places.fields[place][lived], return_inverse=True)[1]
         area = np.unique(area, return_inverse=True)[1].ravel()
         for count, expected, topdown in zip(COUNTS, *known, strict=True):
-            member = _member(Grain.spelled(count, places.schema), finest)
+            wanted = Grain.spelled(count, places.schema)
+            member = _member(wanted, finest)
             error = _sums(area, guess @ member) - _sums(area, truth @ member)
+            fine = [h for h, g in enumerate(tree.chain.grains) if g.refines(wanted)]
+            own = kept.get(place, np.zeros(0, dtype=np.int64))
+            error[: len(own)][own >= min(fine, default=len(tree.chain))] = 0
             mae = float(np.abs(error).mean())
             figures(f"error: {place}, {count}", mae, "persons", notes=expected, topdown=topdown)
 

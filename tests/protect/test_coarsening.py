@@ -179,7 +179,7 @@ def test_persons_have_exactly_the_tables(tmp_path: Path) -> None:
     what the finest grain does not tell they have the first level."""
     release = publication(persons=True)
     files.write(tmp_path, release)
-    assert files.check(tmp_path)[0] == "persons have exactly these tables"
+    assert files.check(tmp_path)[0] == "persons have exactly the tables of units and atoms"
     assert release.persons is not None
     truth = records().histogram()
     assert (release.persons.totals() == truth.totals()[truth.totals() > 0]).all()

@@ -186,7 +186,7 @@ def enumerated(
 def shown_chain(leaves: np.ndarray, chain: Chain, rules: Rules) -> Chain | None:
     whole = leaves.sum(axis=0)
     fits = [h for h in range(1, len(chain)) if passes(whole, chain, h, rules)]
-    return chain.truncated(fits[-1]) if fits else None
+    return Chain(chain.grains[: fits[-1] + 1]) if fits else None
 
 
 def test_trees_are_solved_as_by_enumeration() -> None:

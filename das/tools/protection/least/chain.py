@@ -39,17 +39,6 @@ GROUPS = frozenset({"hispanic", "cenrace", "race"})
 
 
 @dataclass(frozen=True, eq=False)
-class Factor(Frozen):
-    """A partition of the cells: the group of each, ``(cells,)``, and the words of the groups.
-    ``sensitive``: whether it tells races or origins apart."""
-
-    index: Ints
-    labels: tuple[str, ...]
-    sensitive: bool
-    title: str
-
-
-@dataclass(frozen=True, eq=False)
 class Grain(Frozen):
     """A partition of the cells of a schema. ``index``: the group of each cell, ``(cells,)``;
     ``labels``: the groups in words; ``classes``: the class of race and origin of each group,
@@ -72,7 +61,7 @@ class Grain(Frozen):
         factors = [_factor(f, schema) for f in name.split(" * ")]
         index, first = _product([f.index for f in factors])
         words = zip(*([f.labels[g] for g in f.index[first]] for f in factors), strict=True)
-        told = [f.index for f in factors if f.sensitive]
+        told = [f.index for f in factors if f.classes.any()]
         classes = _product(told)[0][first] if told else np.zeros(len(first), np.int64)
         title = " by ".join(f.title for f in factors)
         return Grain(name, index, tuple("; ".join(w) for w in words), classes, title)
@@ -91,13 +80,15 @@ def _product(indices: Sequence[Ints]) -> tuple[Ints, NDArray[np.intp]]:
     return group.ravel().astype(np.int64), first
 
 
-def _factor(name: str, schema: Schema) -> Factor:
+def _factor(name: str, schema: Schema) -> Grain:
+    """By itself: each group is a class, or none."""
     if name in _OWN and {"hispanic", "cenrace"} <= {a.name for a in schema.attributes}:
         return _of_race(name, schema)
     query = schema.query(name)  # refuses what it does not know
     labels = tuple(query.captions())
     sensitive = any(not g.is_total and g.attribute in GROUPS for g in query.groupings)
-    return Factor(query.index.astype(np.int64), labels, sensitive, query.title)
+    classes = np.arange(len(labels)) * sensitive
+    return Grain(name, query.index.astype(np.int64), labels, classes, query.title)
 
 
 #: By factor: the races that are apart.
@@ -110,7 +101,7 @@ _OWN: Mapping[str, tuple[str, ...]] = {
 _REST = {"race7": "Two or more races", "race22": "Three or more races"}
 
 
-def _of_race(name: str, schema: Schema) -> Factor:
+def _of_race(name: str, schema: Schema) -> Grain:
     apart = _OWN[name]
     group = np.array([apart.index(c) if c in apart else len(apart) for c in CENRACE])
     race = schema.attribute("cenrace")
@@ -120,11 +111,13 @@ def _of_race(name: str, schema: Schema) -> Factor:
     known = dict(zip(race.levels, race.labels, strict=True))
     labels = [known[c] for c in apart]
     if name.startswith("race"):
-        return Factor(index, (*labels, _REST[name]), True, f"Race in {name[4:]} groups")
+        words, title = [*labels, _REST[name]], f"Race in {name[4:]} groups"
+        return Grain(name, index, tuple(words), np.arange(len(words)), title)
     hispanic = schema.level_of("hispanic") == 1
     words = ["Hispanic or Latino", *(f"Not Hispanic: {w}" for w in (*labels, "all others"))]
     title = f"Race and origin in {name[3:]} groups"
-    return Factor(np.where(hispanic, 0, 1 + index), tuple(words), True, title)
+    index = np.where(hispanic, 0, 1 + index)
+    return Grain(name, index, tuple(words), np.arange(len(words)), title)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +173,6 @@ class Chain(Frozen):
             starts = np.searchsorted(self.above[h - 1][order], np.arange(len(self.grains[h - 1])))
             counts = np.add.reduceat(counts[:, order], starts, axis=1)
         return counts
-
-    def truncated(self, grain: int) -> Chain:
-        """The grains down to this one."""
-        return Chain(self.grains[: grain + 1])
 
 
 @dataclass(frozen=True)

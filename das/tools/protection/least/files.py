@@ -5,16 +5,17 @@
 * ``atoms.csv``: the table of each atom at each grain; an atom has the code of one of its units;
 * ``bounds.parquet``: of each lowest unit and group of the finest grain what can be known of the
   count, and the estimate of greatest entropy; not of groups that are certainly empty;
-* ``certificate.json``: rules, grains, what was audited and what was not;
+* ``certificate.json``: rules, grains, what follows exactly;
 * ``index.html``: what is shown where, in plain words;
-* ``persons``, on request: synthetic microdata with exactly these tables.
+* ``persons``, on request: synthetic microdata with exactly the tables of units and atoms; of districts
+  that cut atoms they have other ones.
 
 All of it is a function of the tables. What else the truth tells, such as the cost, is not here."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,10 +75,6 @@ class LeastRelease(Frozen):
     @property
     def lowest(self) -> str:
         return list(self.areas)[self.levels - 1]
-
-    @property
-    def rules(self) -> Rules:
-        return Rules(**self.certificate["rules"])
 
 
 def write(folder: Path, release: LeastRelease) -> list[Path]:
@@ -206,12 +203,8 @@ def described_persons(schema: Schema, chain: Chain) -> dict[str, object]:
 def _form(release: LeastRelease) -> tuple[MicrodataForm, Schema, Ints]:
     """The columns of persons, their cells, and the group of each."""
     said = release.certificate["persons_of"]
-    known = said["schema"] in SCHEMAS
-    schema = (
-        SCHEMAS[said["schema"]]
-        if known
-        else Schema.from_attributes(said["schema"], said["attributes"])
-    )
+    known = SCHEMAS.get(said["schema"])
+    schema = known or Schema.from_attributes(said["schema"], said["attributes"])
     return PERSONS.publication(schema).microdata, schema, np.array(said["group"])
 
 
@@ -281,7 +274,7 @@ def check(folder: Path) -> list[str]:
     """What anybody can check of a publication, in words. Raises :class:`InputError` for what is not
     as it should be."""
     release = read(folder)
-    tables, rules = release.tables, release.rules
+    tables, rules = release.tables, Rules(**release.certificate["rules"])
     if (failing := int(tables.failing(rules).sum())) > 0:
         raise InputError(
             f"{failing} atoms have fewer than {rules.k} persons, or a count under {rules.m}",
@@ -296,7 +289,8 @@ def check(folder: Path) -> list[str]:
         _check_persons(folder, release)
     number = sum(map(len, tables.count[1:]))
     return [
-        *["persons have exactly these tables"] * ("persons_of" in release.certificate),
+        *["persons have exactly the tables of units and atoms"]
+        * ("persons_of" in release.certificate),
         f"{number:,} tables of atoms nest, and add up over {len(tables.chain)} grains",
         f"each has {rules.k} persons or more, and no count of 1 to {rules.m - 1}",
         "tables of units are sums of atoms; those of districts are not checked",
@@ -360,7 +354,8 @@ def read(folder: Path) -> LeastRelease:
             g.name: (h, {label: i for i, label in enumerate(g.labels)})
             for h, g in enumerate(chain.grains)
         }
-        number = {g.name: _numbered(row[g.name] for row in places) for g in chain.grains[1:]}
+        every = {g.name: sorted({row[g.name] for row in places}) for g in chain.grains[1:]}
+        number = {name: {c: i for i, c in enumerate(codes)} for name, codes in every.items()}
         for row in _rows(folder / "atoms.csv"):
             h, group = known[row["grain"]]
             count[h][number[row["grain"]][row["atom"]], group[row["group"]]] = int(row["persons"])
@@ -391,11 +386,6 @@ def _chain(said: list[dict[str, Any]]) -> Chain:
         out.insert(0, Grain(grain["grain"], index, words, classes, grain["title"]))
         index = np.array(grain["within"])[index]
     return Chain(tuple(out))
-
-
-def _numbered(names: Iterable[str]) -> dict[str, int]:
-    """Numbers in the order of the names."""
-    return {name: i for i, name in enumerate(sorted(set(names)))}
 
 
 def _areas(

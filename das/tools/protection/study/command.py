@@ -246,13 +246,13 @@ def _lines(means: Sequence[FrontierMean], use: str, level: str) -> list[dict[str
     "--districts",
     multiple=True,
     metavar="KIND",
-    help="For coarsen-least: districts whose tables are to be kept, such as SLDL. Of the first kind"
-    " they may cut atoms; of others, unions of atoms are shown.",
+    help="For coarsen-least: districts whose tables are to be kept, such as SLDL. All kinds may cut"
+    " atoms.",
 )
 @click.option(
     "--microdata",
     is_flag=True,
-    help="For coarsen-least: synthetic persons, too, who have exactly these tables.",
+    help="For coarsen-least: synthetic persons, too, with the tables of units and atoms.",
 )
 @quiet_option
 @guarded

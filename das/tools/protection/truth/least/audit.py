@@ -1,32 +1,49 @@
-"""What a least coarsening still gives away, and what is done about it.
+r"""What a least coarsening still gives away, and what is done about it.
 
 * Small hidden counts whose bounds meet: their atom is joined to another one.
-* Districts that cut atoms: their tables, less those of atoms, tell of *slivers*, parts of an atom in
-  one district. At one grain, the 0-1 sums of slivers that follow are the disjoint unions of
-  *directed cuts*: atoms that contain some districts, less these districts, or the reverse. The least
-  cut that has a given sliver is a minimum cut of a network, so all of them are found.
+* Districts of any kinds that cut atoms: their tables, with those of atoms at all grains, tell of
+  *slivers*, parts of an atom in the same districts. Let A have the published sums of the hidden
+  counts x of slivers. A *line* is a 0-1 vector :math:`f = A'y`: its sum f x follows. The least line
+  of count i is a program, and by duality its relaxation has the value
 
-Several grains at once, and a second layer of districts that cuts atoms, are not audited."""
+  .. math:: \min \{ f x : f = A'y, 0 \le f \le 1, f_i = 1 \}
+     = \max \{ z_i - \sum_{j \ne i} \max(0, -z_j) : A z = A x \}.
+
+  So a table z with the same sums, none negative, and :math:`z_i \ge m` proves that no line of i is
+  less than m. Few programs find such tables for nearly all counts at once, each for the slivers of a
+  region, while all others stay. The rest have programs in integers of their own, in which f may be
+  more than 1 where a count is 0: so what follows because no count is negative is found, too. A line
+  of 1 to m - 1 has a count of 1 to m - 1, so these are enough.
+
+Why slivers are enough. Over the blocks of a sliver, whose totals are printed, f is a sum of rows and
+columns. It is 0 or 1, so one of both is constant. Rows are printed totals; without them f is a line
+of slivers. The same holds of an atom that no district cuts at a finer grain: f is a sum of counts
+printed there, and a line of the grains before."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+from scipy.optimize import Bounds, LinearConstraint, milp
 
-from das.tools.protection.least.chain import Rules
 from das.tools.protection.least.staircase import Staircase, summed_by
 from das.tools.protection.truth.least.families import all_losses
 from das.tools.protection.truth.least.solution import CountTree, LeastAtoms
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-#: The capacity of an arc that no cut may have.
-_UNCUT = 1 << 30
+#: Slivers whose counts may change in one program, then in the next.
+_REGIONS = (150, 250, 400, 400, 700, 1500)
+#: To which side of a sliver others may change where it has a program of its own.
+_NEAR = 100
+#: Seconds of a program; what has no proof by then counts as exposed.
+_LIMIT = {"time_limit": 5.0}
 #: Bits that joining two atoms may cost, so that a district can be shown.
 PRICE = 1000.0
 
@@ -136,114 +153,236 @@ def _price(tree: CountTree, grain: int, whole: NDArray[np.bool_], atom: Ints) ->
 
 @dataclass(frozen=True, eq=False)
 class KeptDistricts:
-    """``grain``: the finest grain at which each district has a table of its own, ``(districts,)``;
-    ``atom``: the atoms, some of them joined for this; by grain but the first: how many atoms
-    districts ``cut``, how many lines of slivers were too small (``lines``), and how many tables were
-    ``withheld`` for them."""
+    """``grain``: by kind, the finest grain at which each district has a table of its own,
+    ``(districts,)``; ``atom``: the atoms, some of them joined for this; by grain but the first: how
+    many counts had a line that was too small or followed exactly (``lines``), and how many tables
+    were ``withheld`` for them."""
 
-    grain: Ints
+    grain: tuple[Ints, ...]
     atom: tuple[Ints, ...]
-    cut: tuple[int, ...]
     lines: tuple[int, ...]
     withheld: tuple[int, ...]
 
 
 def kept_districts(
-    tree: CountTree, atoms: Sequence[Ints], district: Ints, price: float = PRICE
+    tree: CountTree, atoms: Sequence[Ints], kinds: Sequence[Ints], price: float = PRICE
 ) -> KeptDistricts:
-    """The districts whose tables can be shown besides those of atoms. ``district``: of each lowest
-    unit, ``(units,)``, -1 for none. Where a line of slivers is too small, its atom is joined to
-    another, if that costs at most ``price`` bits; else the district that cuts most of them is
-    withheld."""
-    above, number, atom = _ancestors(tree), int(district.max()) + 1, [a.copy() for a in atoms]
-    grain, told = np.zeros(number, dtype=np.int64), []
+    """The districts whose tables can be shown besides those of atoms. ``kinds``: by kind the
+    district of each lowest unit, ``(units,)``, -1 for none. Where a line of slivers is too small,
+    its atom is joined to another, if that costs at most ``price`` bits; else the district that cuts
+    most of their atoms is withheld."""
+    above, atom = _ancestors(tree), [a.copy() for a in atoms]
+    grain = [np.zeros(int(area.max()) + 1, dtype=np.int64) for area in kinds]
+    lines, withheld = [], []
     for h in range(1, len(tree.chain)):
-        counts = tree.counts[-1][h]
-        shown = (grain == h - 1) & tree.rules.passing(
-            summed_by(district, counts), tree.chain.grains[h]
-        )
-        before, cut, first = int(shown.sum()), 0, -1
+        for area, g in zip(kinds, grain, strict=True):
+            sums = summed_by(area, tree.counts[-1][h])
+            g[(g == h - 1) & tree.rules.passing(sums, tree.chain.grains[h])] = h
+        before, again = sum(int((g == h).sum()) for g in grain), np.arange(len(atom[0]))
         while True:
-            place = np.where((district >= 0) & shown[district], district, -1)
-            slivers = _Slivers.from_counts(atom[h], place, counts)
-            bad = list(slivers.violations(tree.rules)) if shown.any() else []
-            cut, first = (slivers.atoms, len(bad)) if first < 0 else (cut, first)
-            if not bad:
+            places = [_places(kinds, grain, j) for j in range(h + 1)]
+            bad = list(_violations(tree, atom, places, again))
+            if len(again) == len(atom[0]):
+                lines.append(len(bad))
+            if not bad or not any((g == h).any() for g in grain):
                 break
-            known = [a.copy() for a in atom]
-            for sliver, group, _ in bad if price else ():
-                some = counts[:, group].reshape(len(place), -1).any(axis=1)
-                useful = some & (place == slivers.district[sliver])
-                _join(tree, above, atom, int(slivers.unit[sliver]), h, useful, known, price)
+            known, again = [a.copy() for a in atom], np.array([unit for unit, *_ in bad])
+            for unit, at, group in bad if price else ():
+                same = [place == place[unit] for place in places[at]]
+                some = tree.counts[-1][at][:, group].reshape(len(atom[0]), -1).any(axis=1)
+                some = np.asarray(np.all([some, *same], axis=0))
+                _join(tree, above, atom, unit, at, some, known, price)
             if all(map(np.array_equal, atom, known)):
-                votes = np.bincount(np.concatenate([near for *_, near in bad]), minlength=number)
-                shown[int(np.argmax(np.where(shown, votes, -1)))] = False
-        grain[shown] = h
-        told.append((cut, first, before - int(shown.sum())))
-    return KeptDistricts(grain, tuple(atom), *zip(*told, strict=True))
+                _withhold(h, atom, grain, places, bad)
+        withheld.append(before - sum(int((g == h).sum()) for g in grain))
+    return KeptDistricts(tuple(grain), tuple(atom), tuple(lines), tuple(withheld))
+
+
+def _places(kinds: Sequence[Ints], grain: Sequence[Ints], h: int) -> list[Ints]:
+    """By kind, the district of each unit whose table is shown at a grain, or -1."""
+    each = zip(kinds, grain, strict=True)
+    return [np.where((area >= 0) & (g[area] >= h), area, -1) for area, g in each]
+
+
+def _withhold(
+    h: int,
+    atom: Sequence[Ints],
+    grain: Sequence[Ints],
+    places: Sequence[Sequence[Ints]],
+    bad: Sequence[tuple[int, int, int | slice]],
+) -> None:
+    """Of districts with a table at grain h, each violation takes it from one in its atom: from the
+    one that is in most of them. Where there is none, all lose it."""
+    near = []
+    for unit, at, _ in bad:
+        mates = np.isin(atom[h], atom[h][atom[at] == atom[at][unit]])
+        some = [
+            (k, q) for k, place in enumerate(places[h]) for q in np.unique(place[mates]).tolist()
+        ]
+        near.append([(k, q) for k, q in some if q >= 0])
+    if not any(near):
+        near = [[(k, q)] for k, g in enumerate(grain) for q in np.flatnonzero(g == h).tolist()]
+    while near := [some for some in near if some]:
+        (kind, district), _ = Counter(chain.from_iterable(near)).most_common(1)[0]
+        grain[kind][district] = h - 1
+        near = [some for some in near if (kind, district) not in some]
+
+
+def _violations(
+    tree: CountTree, atom: Sequence[Ints], places: Sequence[Sequence[Ints]], again: Ints
+) -> Iterator[tuple[int, int, int | slice]]:
+    """A unit, the grain and the group of each hidden count that a line tells too well; of slivers
+    that have a unit of ``again``. The group is all where the persons are too few."""
+    h = len(places) - 1
+    few = _Hidden.persons(atom[h], places[h], tree.counts[-1][0][:, 0])
+    for i in few.exposed(tree.rules.k, again):
+        yield int(few.unit[few.sliver[i]]), h, slice(None)
+    small = _Hidden.counts(tree, atom, places)
+    for i in small.exposed(tree.rules.m, again):
+        yield int(small.unit[small.sliver[i]]), int(small.grain[i]), int(small.group[i])
 
 
 @dataclass(frozen=True, eq=False)
-class _Slivers:
-    """The parts of cut atoms: ``atom`` from 0 on, ``district``, ``unit``: the first of each; and
-    ``count``, ``(slivers, groups)``. Units without a shown district are one, -1: its table
-    follows."""
+class _Hidden:
+    """The hidden counts of slivers that are not certainly 0. ``home``: the sliver of each unit, or
+    -1; ``unit``: the first of each sliver; by count its ``sliver``, ``grain`` and ``group``;
+    ``sums``: which counts each published sum has, ``(sums, counts)``."""
 
-    atom: Ints
-    district: Ints
+    home: Ints
     unit: Ints
+    sliver: Ints
+    grain: Ints
+    group: Ints
     count: Ints
-    atoms: int
+    sums: sparse.csc_array
 
     @staticmethod
-    def from_counts(atom: Ints, district: Ints, counts: Ints) -> _Slivers:
-        size = int(district.max()) + 2
-        key, unit, part = np.unique(
-            atom * size + district + 1, return_index=True, return_inverse=True
+    def persons(atom: Ints, places: Sequence[Ints], total: Ints) -> _Hidden:
+        """Of slivers at one grain."""
+        home, unit, inside = _slivers([atom, *places], ~_within_all(atom, places))
+        every, none = np.arange(len(unit)), np.zeros(len(unit), dtype=np.int64)
+        count = np.bincount(home[inside], total[inside], len(unit)).astype(np.int64)
+        return _Hidden._built(
+            home, unit, every, none, none, count, [a[unit] for a in (atom, *places)]
         )
-        cut = np.flatnonzero(np.bincount(key // size)[key // size] > 1)
-        number = np.unique(key[cut] // size, return_inverse=True)[1].ravel()
-        count = summed_by(part.ravel(), counts)[cut]
-        return _Slivers(number, key[cut] % size - 1, unit[cut], count, len(set(number.tolist())))
 
-    def violations(self, rules: Rules) -> Iterator[tuple[int, int | slice, Ints]]:
-        """For each line of slivers that is too small: a sliver of it, the group that is counted,
-        or all, and the shown districts that cut its atoms."""
-        side = np.where(self.district < 0, self.district.max(initial=0) + 1, self.district)
-        lines: list[tuple[int | slice, Ints, int]]
-        lines = [(slice(None), self.count.sum(axis=1), rules.k)]
-        lines += [(c, column, rules.m) for c, column in enumerate(self.count.T)]
-        for group, weight, least in lines:
-            few = np.flatnonzero((weight > 0) & (weight < least))
-            for reverse in (False, True) if len(few) else ():
-                network = _SliverNetwork(self.atom, side + self.atoms, weight, reverse)
-                for e in few.tolist():
-                    cut = network.least_cut(e, least)
-                    if cut is not None:
-                        near = self.district[np.isin(self.atom, self.atom[cut])]
-                        yield e, group, np.unique(near[near >= 0])
+    @staticmethod
+    def counts(tree: CountTree, atom: Sequence[Ints], places: Sequence[Sequence[Ints]]) -> _Hidden:
+        """At the finest grain at which the sliver's atom is cut, with all sums up to there."""
+        last, depth = len(places) - 1, np.zeros(len(atom[0]), dtype=np.int64)
+        for h in range(1, last + 1):
+            depth[~_within_all(atom[h], places[h])] = h
+        home, unit, inside = _slivers([atom[1], *places[1]], depth > 0)
+        size = np.array([len(g) for g in tree.chain.grains])
+        each = size[depth[unit]]
+        sliver = np.repeat(np.arange(len(unit)), each)
+        group = np.arange(len(sliver)) - np.repeat(np.cumsum(each) - each, each)
+        grain, own, count = depth[unit][sliver], group.copy(), np.zeros(len(sliver), np.int64)
+        rows = []
+        for h in range(last, -1, -1):
+            if (finer := grain > h).any():
+                group[finer] = tree.chain.above[h][group[finer]]
+            if (here := grain == h).any():
+                table = summed_by(home[inside], tree.counts[-1][h][inside])
+                count[here] = table[sliver[here], group[here]]
+            for label in (
+                (np.arange(len(unit)),)
+                if h == 0
+                else (atom[h][unit], *(p[unit] for p in places[h]))
+            ):
+                shown = (grain >= h) & (label[sliver] >= 0)
+                rows.append(np.where(shown, label[sliver] * size[h] + group, -1))
+        return _Hidden._built(home, unit, sliver, grain, own, count, rows)
+
+    @staticmethod
+    def _built(
+        home: Ints,
+        unit: Ints,
+        sliver: Ints,
+        grain: Ints,
+        group: Ints,
+        count: Ints,
+        rows: list[Ints],
+    ) -> _Hidden:
+        """From the sum that has each count, or -1, in each of some ``rows``."""
+        parts = [sparse.csc_array((0, len(count)))]
+        for row in rows:
+            inside = np.flatnonzero(row >= 0)
+            number = np.unique(row[inside], return_inverse=True)[1].ravel()
+            ones = np.ones(len(inside))
+            parts.append(sparse.csc_array((ones, (number, inside)), (len(inside), len(count))))
+        sums = sparse.vstack(parts).tocsr()
+        sums = sums[np.diff(sums.indptr) > 0]
+        some = np.asarray(sums[sums @ count == 0].sum(axis=0)).ravel() == 0
+        sums = sums.tocsc()[:, np.flatnonzero(some)]
+        return _Hidden(home, unit, sliver[some], grain[some], group[some], count[some], sums)
+
+    def exposed(self, least: int, again: Ints) -> list[int]:
+        """The counts of 1 to ``least`` - 1, in slivers of units of ``again``, that may be in a line of
+        less than ``least``."""
+        left = np.isin(self.sliver, self.home[again]) & (self.count > 0) & (self.count < least)
+        rng, slivers = np.random.default_rng(1), len(self.unit)
+        whole = [slivers] * 2 * bool(slivers and len(again) == len(self.home))
+        for region in (*(r for r in _REGIONS if 2 * r < slivers), *whole):
+            at = (self.sliver + rng.integers(region) * (region < slivers)) // region
+            for number in np.unique(at[left]):
+                here = np.flatnonzero(at == number)
+                left[here] &= self._raised(here, left[here], least, rng) < least - 1e-6
+        return [i for i in np.flatnonzero(left).tolist() if self._is_exposed(i, least)]
+
+    def _raised(
+        self, here: Ints, left: NDArray[np.bool_], least: int, rng: np.random.Generator
+    ) -> Floats:
+        """Other counts with the same sums, as many of those ``left`` as possible ``least``."""
+        sums, todo, n = self._sums(here), np.flatnonzero(left), len(here)
+        known, few = sums @ self.count[here], np.full(len(todo), least)
+        capped = sparse.csr_array((-np.ones(len(few)), (np.arange(len(few)), todo)), (len(few), n))
+        matrix = sparse.block_array([[sums, None], [capped, sparse.eye_array(len(few))]])
+        limits = LinearConstraint(
+            matrix, np.append(known, few - np.inf), np.append(known, np.zeros(len(few)))
+        )
+        cost = np.append(np.zeros(n), -0.5 - rng.random(len(few)))
+        found = milp(cost, constraints=limits, bounds=Bounds(0, np.append(np.full(n, np.inf), few)))
+        return np.asarray(self.count[here] if found.x is None else found.x[:n])
+
+    def _sums(self, here: Ints) -> sparse.csr_array:
+        sums = self.sums[:, here].tocsr()
+        return sums[np.diff(sums.indptr) > 0]
+
+    def _is_exposed(self, i: int, least: int) -> bool:
+        """Of one count: by its least line, where the slivers around it may change alone."""
+        here = np.flatnonzero(np.abs(self.sliver - self.sliver[i]) <= _NEAR)
+        sums, count = self._sums(here), self.count[here]
+        mine, (rows, columns) = here == i, sums.shape
+        total = self.sliver[here] == self.sliver[i]  # printed: not all of it may be in the line
+        most = total.sum() - 1 if total.sum() > 1 else np.inf
+        line = milp(
+            np.append(sums @ count, np.zeros(columns)),
+            integrality=np.append(np.zeros(rows), count > 0),
+            bounds=Bounds(
+                np.append(np.full(rows, -np.inf), mine),
+                np.append(np.full(rows, np.inf), np.where(count > 0, 1, np.inf)),
+            ),
+            options=_LIMIT,
+            constraints=[
+                LinearConstraint(sparse.hstack([sums.T, -sparse.eye_array(columns)]), 0, 0),
+                LinearConstraint(np.append(np.zeros(rows), total)[None], -np.inf, most),
+            ],
+        )
+        return line.x is None or line.mip_dual_bound < least - 1e-6
 
 
-class _SliverNetwork:
-    """Slivers as arcs from atoms to districts that may be cut, each with one back that may not; or
-    the ``reverse``."""
+def _within_all(atom: Ints, places: Sequence[Ints]) -> NDArray[np.bool_]:
+    """Whether the atom of each unit is in one district of each kind, or in none."""
+    return np.asarray(np.all([_within(atom, p + 1)[atom] for p in places], axis=0))
 
-    def __init__(self, atom: Ints, district: Ints, weight: Ints, reverse: bool) -> None:
-        self.ends = (district, atom) if reverse else (atom, district)
-        nodes = int(district.max()) + 1
-        rows, columns = np.concatenate(self.ends), np.concatenate(self.ends[::-1])
-        capacity = np.concatenate([weight, np.full(len(weight), _UNCUT)])
-        self.arcs = sparse.csr_array((capacity.astype(np.int32), (rows, columns)), (nodes, nodes))
 
-    def least_cut(self, sliver: int, least: int) -> Ints | None:
-        """The slivers of the smallest directed cut that has this one; none where they have
-        ``least`` or more together."""
-        start, end = (int(x[sliver]) for x in self.ends)
-        flow = maximum_flow(self.arcs, start, end)
-        if flow.flow_value >= least:
-            return None
-        left = sparse.csr_array(self.arcs - flow.flow)
-        left.eliminate_zeros()
-        reached = np.zeros(self.arcs.shape[0], dtype=bool)
-        reached[breadth_first_order(left, start, return_predecessors=False)] = True
-        return np.flatnonzero(reached[self.ends[0]] & ~reached[self.ends[1]])
+def _slivers(keys: Sequence[Ints], cut: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
+    """The sliver of each unit, -1 where its atom is not ``cut``; the first unit of each; and the units
+    in one."""
+    inside, home = np.flatnonzero(cut), np.full(len(cut), -1)
+    _, first, of = np.unique(
+        np.stack(keys)[:, inside], axis=1, return_index=True, return_inverse=True
+    )
+    home[inside] = of.ravel()
+    return home, inside[first], inside

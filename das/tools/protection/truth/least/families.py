@@ -98,17 +98,6 @@ class Siblings:
     def size(self) -> int:
         return int(self.single.shape[1])
 
-    def some(self, families: slice) -> Siblings:
-        """A slice of the families."""
-        return Siblings(
-            self.chain,
-            self.rules,
-            tuple(c[families] for c in self.counts),
-            self.single[families],
-            self.own[families],
-            self.weight,
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class BestAtoms:
@@ -123,18 +112,6 @@ class BestAtoms:
 
 def by_intervals(siblings: Siblings) -> BestAtoms:
     """The best atoms that are runs of the children in their order."""
-    rows = (siblings.size + 1) * siblings.size // 2
-    step = max(1, _ROWS // rows)
-    parts = [
-        _intervals(siblings.some(slice(at, at + step)))
-        for at in range(0, len(siblings.single), step)
-    ]
-    return BestAtoms(
-        np.concatenate([p.value for p in parts]), np.concatenate([p.atom for p in parts])
-    )
-
-
-def _intervals(siblings: Siblings) -> BestAtoms:
     families, n, grains = siblings.single.shape
     atoms = _interval_atoms(siblings)
     best = np.zeros((families, n + 1, n + 1))  # of the totals, which cost nothing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +92,7 @@ def shown_chain(chain: Chain, rules: Rules, whole: Ints) -> Chain:
             where="least coarsening",
             remedy="lower k or m, or begin the chain with a coarser grain",
         )
-    return chain.truncated(shown)
+    return Chain(chain.grains[: shown + 1])
 
 
 def _built(
@@ -131,11 +130,10 @@ def _passes(chain: Chain, rules: Rules, counts: tuple[Ints, ...]) -> NDArray[np.
 @dataclass(frozen=True)
 class Effort:
     """``order``: ``number``, atoms are runs of codes; ``best``, small families exactly, and runs of
-    the best of some orders; ``search``, these and ``rounds`` of reshuffling, ``seconds`` in all."""
+    the best of some orders; ``search``, these and ``rounds`` of reshuffling."""
 
     order: str = "search"
     rounds: int = 24
-    seconds: float = 60.0
     seed: int = 1
 
 
@@ -187,7 +185,7 @@ class LevelFamilies:
     ) -> None:
         for n in np.unique(self.size[(self.size >= least) & (self.size <= most)]).tolist():
             families = np.flatnonzero(self.size == n)
-            step = max(1, _BATCH // n**2) if n > EXACT else max(1, _BATCH >> n)
+            step = max(1, _BATCH // (8 * n**2) if n > EXACT else _BATCH >> n)
             for at in range(0, len(families), step):
                 some = families[at : at + step]
                 self._keep(some, order[self.starts[some][:, None] + np.arange(n)], solve)
@@ -211,13 +209,11 @@ class LevelFamilies:
         for key in (population, *shares, self.tree.passes[self.depth].sum(axis=1)):
             yield np.lexsort((key, self.family))
 
-    def search(self, effort: Effort, end: float, used: Ints, rng: np.random.Generator) -> None:
+    def search(self, rounds: int, used: Ints, rng: np.random.Generator) -> None:
         """Reshuffle: orders in which the atoms that were found are runs, so that nothing is lost.
         ``used``: the grain of each family's own table in the solution so far, or -1."""
         finest = np.isfinite(self.value).sum(axis=1) - 1
-        for number in range(effort.rounds):
-            if monotonic() > end:
-                break
+        for number in range(rounds):
             drawn = (rng.random(len(used)) * (finest + 1)).astype(np.int64)
             target = np.where((used < 0) | (rng.random(len(used)) < 0.3), drawn, used)
             self.runs(self._shuffled(target, rng, moved=number % 3 == 2))
@@ -241,8 +237,7 @@ class LevelFamilies:
 
 def solved(tree: CountTree, effort: Effort) -> LeastAtoms:
     """The least coarsening of a tree."""
-    tree, end = tree.capped(), monotonic() + effort.seconds
-    rng = np.random.default_rng(effort.seed)
+    tree, rng = tree.capped(), np.random.default_rng(effort.seed)
     levels: list[LevelFamilies] = []
     for depth in range(len(tree) - 1, 0, -1):
         levels.insert(0, _first(tree, depth, levels, effort.order))
@@ -251,7 +246,7 @@ def solved(tree: CountTree, effort: Effort) -> LeastAtoms:
             used = _traced(levels)[0][depth - 1]
             if depth < len(tree) - 1:  # what lies below has become better
                 levels[depth - 1] = _first(tree, depth, levels[depth:], effort.order)
-            levels[depth - 1].search(effort, end, used, rng)
+            levels[depth - 1].search(effort.rounds, used, rng)
     sizes = np.concatenate([lv.size for lv in levels])
     exact = int((sizes <= (EXACT if effort.order != "number" else 1)).sum())
     atom = _traced(levels)[1]

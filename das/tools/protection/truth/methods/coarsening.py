@@ -234,7 +234,7 @@ class LeastCoarsening(ProtectionMethod):
 
     def solved(self, tree: CountTree) -> LeastAtoms:
         """The atoms of the least coarsening."""
-        return solved(tree, Effort(self.order, self.rounds, np.inf, self.seed))
+        return solved(tree, Effort(self.order, self.rounds, self.seed))
 
     def published(self, records: StudyRecords, tables: TableSet, key: bytes) -> ProtectedTables:
         """What is known exactly is shown; of other lines the bounds that follow. An attack also has
@@ -268,11 +268,6 @@ NOT_PROTECTED = (
     "Insiders: a household that knows itself subtracts itself.",
     "The next product: other grains, other atoms or other boundaries add equations.",
 )
-NOT_AUDITED = (
-    "tables of several grains together, where districts cut atoms",
-    "two kinds of districts that both cut atoms: of all kinds but the first, only unions of atoms"
-    " are shown",
-)
 
 
 def coarsened(
@@ -283,8 +278,8 @@ def coarsened(
     persons: bool = False,
 ) -> tuple[LeastRelease, dict[str, Any]]:
     """The publication of the least coarsening; and what is confidential about it: the cost, its
-    bound, and what the audit found. ``kinds`` of districts besides the levels: the first may cut
-    atoms, which are joined for their sake, or not. ``persons``: with synthetic microdata."""
+    bound, and what the audit found. ``kinds`` of districts besides the levels may cut atoms, which
+    are joined for their sake, or not. ``persons``: with synthetic microdata."""
     known = counted.counts.open("to find the least coarsening that passes the rules")
     progress.stage("find the atoms", None)
     lived, tree = method.tree(counted.schema, counted.spine, known)
@@ -321,20 +316,16 @@ def _kept(
     kinds: Sequence[str],
 ) -> tuple[dict[str, ShownAreas], tuple[Ints, ...], dict[str, Any]]:
     """Districts by kind, the atoms that were joined for them, and what was found."""
-    districts, audit = dict[str, ShownAreas](), dict[str, Any]()
-    for kind in kinds:
-        codes, area = _districts(counted, kind, lived)
-        grain = Staircase.from_counts(tree.chain, atom, tree.counts[-1][-1]).own(area)
-        if not districts:
-            kept = kept_districts(tree, atom, area)
-            atom, grain = kept.atom, kept.grain
-            audit[kind] = {"cut": kept.cut, "lines": kept.lines, "withheld": kept.withheld}
-        sums = [summed_by(area, c) for c in tree.counts[-1]]
-        table = tuple(sums[h][q] for q, h in enumerate(grain.tolist()))
+    each = [_districts(counted, kind, lived) for kind in kinds]
+    if not kinds:
+        return {}, atom, {}
+    kept, districts = kept_districts(tree, atom, [area for _, area in each]), {}
+    for kind, (codes, area), grain in zip(kinds, each, kept.grain, strict=True):
         names = counted.names.get(kind)
         words = blank(len(codes)) if names is None else names.at(codes)
-        districts[kind] = ShownAreas(_texts(codes), tuple(words.tolist()), area, grain, table)
-    return districts, atom, audit
+        sums = [summed_by(area, c) for c in tree.counts[-1]]
+        districts[kind] = _shown(codes, words, area, grain, sums)
+    return districts, kept.atom, {"lines": kept.lines, "withheld": kept.withheld}
 
 
 def _certificate(
@@ -348,7 +339,6 @@ def _certificate(
         "families": least.families,
         "families_exact": least.exact,
         "follow_exactly": len(tables.given_away(method.m)),
-        "not_audited": NOT_AUDITED if kinds else (),
         "not_protected": NOT_PROTECTED,
         "districts": list(kinds),
         "chain": described(tables.chain),
@@ -376,13 +366,15 @@ def _level(tables: Staircase, spine: Spine, level: str) -> ShownAreas:
     area = spine.up(spine.levels[-1], level)
     grain, codes = tables.own(area), spine.geoids(level)
     sums = [tables.tables(h, area) for h in range(len(tables.chain))]
-    named = _texts(codes if (codes != b"").all() else spine.codes[spine.index(level)])
+    named = codes if (codes != b"").all() else spine.codes[spine.index(level)]
+    return _shown(named, spine.names[spine.index(level)], area, grain, sums)
+
+
+def _shown(
+    codes: Codes, names: NDArray[np.str_], area: Ints, grain: Ints, sums: Sequence[Ints]
+) -> ShownAreas:
     table = tuple(sums[h][u] for u, h in enumerate(grain.tolist()))
-    return ShownAreas(named, tuple(spine.names[spine.index(level)].tolist()), area, grain, table)
-
-
-def _texts(codes: Codes) -> tuple[str, ...]:
-    return tuple(text(codes).tolist())
+    return ShownAreas(tuple(text(codes).tolist()), tuple(names.tolist()), area, grain, table)
 
 
 def line_bounds(units: Staircase, lines: LineMatrix) -> tuple[Ints, Ints]:
