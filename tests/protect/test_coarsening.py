@@ -202,6 +202,7 @@ def test_persons_have_exactly_the_tables(tmp_path: Path) -> None:
         ("atoms.csv", None, None, "do not add up"),
         ("places.csv", None, None, "divide those of the grain before"),
         ("tables.csv", "Tract", None, "is no sum of atoms|do not add up"),
+        ("tables.csv", "Ward", None, "a Ward has another total than its places"),
         ("certificate.json", '"k": 30', '"k": 3000', "fewer than 3000 persons"),
         ("certificate.json", '"m": 3', '"m": 30', "a count under 30"),
         ("certificate.json", '"levels"', '"lever"', "is damaged"),
@@ -211,7 +212,7 @@ def test_persons_have_exactly_the_tables(tmp_path: Path) -> None:
 def test_what_was_changed_is_found(
     tmp_path: Path, file: str, old: str | None, new: str | None, message: str
 ) -> None:
-    files.write(tmp_path, publication())
+    files.write(tmp_path, publication(("Ward",)))
     path = tmp_path / file
     if path.suffix == ".parquet":
         found = pq.read_table(path)

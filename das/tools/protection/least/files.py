@@ -282,6 +282,11 @@ def check(folder: Path) -> list[str]:
         )
     for level, areas in list(release.areas.items())[: release.levels]:
         _check_level(folder / "tables.csv", tables, level, areas)
+    for kind, areas in list(release.areas.items())[release.levels :]:
+        sums = summed_by(areas.area, tables.count[0][tables.atom[0]])
+        if [t.sum() for t in areas.table] != sums[:, 0].tolist():
+            where, what = folder / "tables.csv", level_words(kind)
+            raise InputError(f"a {what} has another total than its places", where=where)
     if len(known := tables.given_away(rules.m)):
         raise InputError(f"{len(known)} small hidden counts follow exactly", where=folder)
     _check_bounds(folder / "bounds.parquet", release)
@@ -293,7 +298,7 @@ def check(folder: Path) -> list[str]:
         * ("persons_of" in release.certificate),
         f"{number:,} tables of atoms nest, and add up over {len(tables.chain)} grains",
         f"each has {rules.k} persons or more, and no count of 1 to {rules.m - 1}",
-        "tables of units are sums of atoms; those of districts are not checked",
+        "tables of units are sums of atoms; those of districts have the totals of their places",
         "no small hidden count follows exactly from the tables of atoms",
         "bounds and estimates are those that follow from the tables",
     ]

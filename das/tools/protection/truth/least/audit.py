@@ -211,15 +211,17 @@ def _withhold(
     places: Sequence[Sequence[Ints]],
     bad: Sequence[tuple[int, int, int | slice]],
 ) -> None:
-    """Of districts with a table at grain h, each violation takes it from one in its atom: from the
-    one that is in most of them. Where there is none, all lose it."""
+    """Of districts with a table at grain h, each violation takes it from one next to it: from the
+    one that is so to most of them. Where there is none, all lose it."""
     near = []
     for unit, at, _ in bad:
-        mates = np.isin(atom[h], atom[h][atom[at] == atom[at][unit]])
-        some = [
-            (k, q) for k, place in enumerate(places[h]) for q in np.unique(place[mates]).tolist()
-        ]
-        near.append([(k, q) for k, q in some if q >= 0])
+        for around in (0, 1, at, h):
+            mates = atom[around] == atom[around][unit]
+            each = [np.unique(place[mates & (place >= 0)]) for place in places[h]]
+            some = [(k, q) for k, found in enumerate(each) for q in found.tolist()]
+            if some:
+                break
+        near.append(some)
     if not any(near):
         near = [[(k, q)] for k, g in enumerate(grain) for q in np.flatnonzero(g == h).tolist()]
     while near := [some for some in near if some]:
