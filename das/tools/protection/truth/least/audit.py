@@ -324,9 +324,8 @@ class _Hidden:
         less than ``least``."""
         left = np.isin(self.sliver, self.home[again]) & (self.count > 0) & (self.count < least)
         rng, slivers = np.random.default_rng(1), len(self.unit)
-        first = len(again) == len(self.home)  # the programs of large regions are slow
-        regions = [r for r in _REGIONS if 2 * r < slivers]
-        for region in (*regions, slivers, slivers) if slivers and first else regions[:3]:
+        whole = [slivers] * 2 * bool(slivers and len(again) == len(self.home))
+        for region in (*(r for r in _REGIONS if 2 * r < slivers), *whole):
             at = (self.sliver + rng.integers(region) * (region < slivers)) // region
             for number in np.unique(at[left]):
                 here = np.flatnonzero(at == number)
