@@ -83,14 +83,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     whole = Staircase.from_counts(tree.chain, kept.atom, tree.counts[-1][-1])
     _errors(places, lived, tree, whole, dict(zip(LEAST_KEPT, kept.grain, strict=True)), figures)
     if options.noisy:
-        _together(options.noisy, places, figures)
+        for rounds in (40, 200):
+            _together(options.noisy, places, rounds, figures)
 
 
-def _together(noisy: Path, places: CountedPlaces, figures: Figures) -> None:
-    """Errors of blocks by age and five groups: from the tables, as published, and from both."""
+#: Probabilities of counts of 1 or 2: the least of each class of the table of what they are worth.
+STATED = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9)
+
+
+def _together(noisy: Path, places: CountedPlaces, rounds: int, figures: Figures) -> None:
+    """Errors of blocks by age and five groups: from the tables, as published, and from both; and how
+    often counts are what is stated of them."""
     coarse = coarsened(LeastCoarsening(), places, (), SILENT)[0]
     began = process_time()
-    both = combined(open_release(release_of(noisy)), coarse, None, seed=1, rounds=200)
+    both = combined(open_release(release_of(noisy)), coarse, None, seed=1, rounds=rounds)
     seconds, true = process_time() - began, true_groups(noisy, both.units, both.grain)
     found = {str(e["from"]): float(str(e["mean absolute error"])) for e in both.errors(true)}
     least = min(found["exact tables"], found["noisy release"])
@@ -99,7 +105,18 @@ def _together(noisy: Path, places: CountedPlaces, figures: Figures) -> None:
         figures(f"error of blocks: {name}", value, "persons", at_most=most)
     small = both.small_counts(true)
     figures("chains are apart by", both.both.apart, "persons", small_counts=small)
-    figures("seconds: both releases", seconds, "s")
+    figures("seconds: both releases", seconds, "s", rounds=rounds)
+    told, right = both.both.small[1:, both.hidden], true[both.hidden] == np.arange(1, 3)[:, None]
+    for least, most in zip(STATED, (*STATED[1:], 1.01), strict=True):
+        inside = (told >= least) & (told < most)
+        figures(
+            f"of counts of 1 or 2 that are told with {100 * least:g} % or more, right",
+            100 * float(right[inside].mean()) if inside.any() else 0.0,
+            "percent",
+            stated=100 * float(told[inside].mean()) if inside.any() else 0.0,
+            counts=int(inside.sum()),
+            rounds=rounds,
+        )
 
 
 def _solutions(tree: CountTree, rounds: int, figures: Figures) -> LeastAtoms:

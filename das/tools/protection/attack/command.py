@@ -114,9 +114,9 @@ def reconstruct(
 @click.option(
     "--rounds",
     type=click.IntRange(4),
-    default=200,
+    default=40,
     show_default=True,
-    help="How often units are paired anew: more are more exact.",
+    help="How often each of eight chains pairs the units anew: more are more exact.",
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--truth", is_flag=True, help="NOISY is a run: compare with its true counts.")

@@ -21,7 +21,11 @@ one group of the grain before the first at which u and v share an atom. Such exc
 connect all tables with these sums (Dobra 2003). A step chooses u, v, c, d and a window of some k by
 chance that does not look at x. The window holds 0, at a random place. Then k is drawn from the
 posterior itself: a Gibbs step. Units are paired off, so that all pairs step at once: each changes
-its own two factors alone."""
+its own two factors alone.
+
+*Probabilities* are means of those that the steps draw from (Rao and Blackwell), over several chains.
+Whether a step looks at a count does not depend on x, so these means are right. A count that seldom
+moves would look certain if one counted how often it is 1, and in one chain."""
 
 from __future__ import annotations
 
@@ -44,6 +48,8 @@ Masks = NDArray[np.bool_]
 
 #: Counts whose probabilities are kept: 0, 1 and 2.
 SMALL = 3
+#: Independent chains.
+CHAINS = 8
 #: Exchanges of each pair of units before others are paired.
 EXCHANGES = 8
 #: Among how many numbers of people, one after the other, an exchange is chosen.
@@ -108,8 +114,8 @@ class NoisyCounts(Frozen):
 @dataclass(frozen=True, eq=False)
 class Posterior(Frozen):
     """Of each unit and group: the ``mean``, ``(units, groups)``, and the probabilities of the
-    counts 0, 1 and 2, ``small`` ``(3, units, groups)``. ``apart``: how far the means of two
-    chains are from each other, as a root mean square."""
+    counts 0, 1 and 2, ``small`` ``(3, units, groups)``. ``apart``: how far the means of the two
+    halves of the chains are from each other, as a root mean square."""
 
     mean: Floats
     small: Floats
@@ -117,24 +123,28 @@ class Posterior(Frozen):
 
 
 def posterior(
-    tables: Staircase, noisy: NoisyCounts, seed: int, rounds: int = 400, rho: float | None = None
+    tables: Staircase, noisy: NoisyCounts, seed: int, rounds: int = 40, rho: float | None = None
 ) -> Posterior:
-    """The posterior, from two chains that begin at random assignments and pair the units
+    """The posterior, from :data:`CHAINS` that begin at random assignments and pair the units
     ``rounds`` times, after a quarter of these that is forgotten. ``rho``: instead of
     :func:`correlation`."""
     rng = np.random.default_rng(seed)
     rho = correlation(tables, noisy) if rho is None else max(rho, _RHO[0])
-    means, small = [], np.zeros((SMALL, *noisy.value.shape))
-    for _ in range(2):
+    means, shape = np.zeros((CHAINS, *noisy.value.shape)), (SMALL, *noisy.value.shape)
+    told, ends, looks = np.zeros(shape), np.zeros(shape), np.zeros(shape[1:])
+    for mean in means:
         chain = _Chain(tables, noisy, rho, rng)
-        means.append(np.zeros(noisy.value.shape))
         for n in range(-(rounds // 4), rounds):
+            if n == 0:
+                chain.told[:], chain.looks[:] = 0, 0
             chain.step()
             if n >= 0:
-                means[-1] += chain.count / rounds
-                small += chain.count == np.arange(SMALL)[:, None, None]
-    apart = float(np.sqrt(np.mean((means[0] - means[1]) ** 2)))
-    return Posterior((means[0] + means[1]) / 2, small / (2 * rounds), apart)
+                mean += chain.count / rounds
+        told, looks = told + chain.told, looks + chain.looks
+        ends += (chain.count == np.arange(SMALL)[:, None, None]) / CHAINS
+    apart = means[::2].mean(axis=0) - means[1::2].mean(axis=0)
+    small = np.where(looks > 0, told / np.maximum(looks, 1), ends)
+    return Posterior(means.mean(axis=0), small, float(np.sqrt(np.mean(apart**2))))
 
 
 def correlation(tables: Staircase, noisy: NoisyCounts) -> float:
@@ -174,7 +184,8 @@ def _shares(tables: Staircase) -> Floats:
 
 
 class _Chain:
-    """The state: the counts, and the slope of the log-likelihood in each, ``-P (x - y)``."""
+    """The state: the counts, and the slope of the log-likelihood in each, ``-P (x - y)``. ``told``:
+    the sums of the probabilities of 0, 1 and 2 that steps drew from, of the ``looks`` at each."""
 
     def __init__(
         self, tables: Staircase, noisy: NoisyCounts, rho: float, rng: np.random.Generator
@@ -183,6 +194,7 @@ class _Chain:
         self.count = np.zeros(noisy.value.shape, dtype=np.int64)
         np.add.at(self.count, assignment(tables, rng), 1)
         off = self.count - noisy.value
+        self.told, self.looks = np.zeros((SMALL, *noisy.value.shape)), np.zeros(noisy.value.shape)
         self.slope = -(noisy.precision[noisy.kind] @ off[:, :, None])[:, :, 0]
         self.prior = (1 / rho - 1) * _shares(tables)[self.atom[-1]]
         self.group = [np.arange(noisy.value.shape[-1])]
@@ -219,7 +231,14 @@ class _Chain:
         one, other, c, d = one[able], other[able], c[able], d[able]
         k = np.arange(WINDOW) - self.rng.integers(WINDOW, size=(len(one), 1))
         weight = self._weight(one, c, d, k) + self._weight(other, d, c, k)
-        each = np.cumsum(np.exp(weight - weight.max(axis=1, keepdims=True)), axis=1)
+        weight = np.exp(weight - weight.max(axis=1, keepdims=True))
+        weight /= weight.sum(axis=1, keepdims=True)
+        for unit, group, sign in ((one, c, -1), (one, d, 1), (other, d, -1), (other, c, 1)):
+            after = self.count[unit, group][:, None] + sign * k
+            for n in range(SMALL):
+                self.told[n, unit, group] += (weight * (after == n)).sum(axis=1)
+            self.looks[unit, group] += 1
+        each = np.cumsum(weight, axis=1)
         drawn = (self.rng.random((len(one), 1)) * each[:, -1:] >= each).sum(axis=1)
         moved = np.take_along_axis(k, drawn[:, None], axis=1)
         for unit, less, more in ((one, c, d), (other, d, c)):
