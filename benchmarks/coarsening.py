@@ -56,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--noisy", type=Path, help="a run of the same state: both releases are read together"
     )
+    parser.add_argument("--noisy-rounds", type=int, nargs="+", default=[40], help="of its chains")
     options = parser.parse_args(arguments)
     figures = Figures("coarsening")
     path = shared_data(RHODE_ISLAND)
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     whole = Staircase.from_counts(tree.chain, kept.atom, tree.counts[-1][-1])
     _errors(places, lived, tree, whole, dict(zip(LEAST_KEPT, kept.grain, strict=True)), figures)
     if options.noisy:
-        for rounds in (40, 200):
+        for rounds in options.noisy_rounds:
             _together(options.noisy, places, rounds, figures)
 
 

@@ -23,9 +23,9 @@ chance that does not look at x. The window holds 0, at a random place. Then k is
 posterior itself: a Gibbs step. Units are paired off, so that all pairs step at once: each changes
 its own two factors alone.
 
-*Probabilities* are means of those that the steps draw from (Rao and Blackwell), over several chains.
-Whether a step looks at a count does not depend on x, so these means are right. A count that seldom
-moves would look certain if one counted how often it is 1, and in one chain."""
+*Probabilities* are means over several chains: of those that the steps draw from (Rao and Blackwell),
+and, once a round, of what is. Whether a step looks at a count does not depend on x, so these means are
+right. A count that seldom moves looks certain in a single chain."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ Masks = NDArray[np.bool_]
 SMALL = 3
 #: Independent chains.
 CHAINS = 8
+#: What the count after a round weighs, where a probability that a step drew from weighs 1.
+HELD = 0.1
 #: Exchanges of each pair of units before others are paired.
 EXCHANGES = 8
 #: Among how many numbers of people, one after the other, an exchange is chosen.
@@ -126,25 +128,25 @@ def posterior(
     tables: Staircase, noisy: NoisyCounts, seed: int, rounds: int = 40, rho: float | None = None
 ) -> Posterior:
     """The posterior, from :data:`CHAINS` that begin at random assignments and pair the units
-    ``rounds`` times, after a quarter of these that is forgotten. ``rho``: instead of
+    ``rounds`` times, after half as many that are forgotten. ``rho``: instead of
     :func:`correlation`."""
     rng = np.random.default_rng(seed)
     rho = correlation(tables, noisy) if rho is None else max(rho, _RHO[0])
-    means, shape = np.zeros((CHAINS, *noisy.value.shape)), (SMALL, *noisy.value.shape)
-    told, ends, looks = np.zeros(shape), np.zeros(shape), np.zeros(shape[1:])
+    means = np.zeros((CHAINS, *noisy.value.shape))
+    told, looks = np.zeros((SMALL, *noisy.value.shape)), np.zeros(noisy.value.shape)
     for mean in means:
         chain = _Chain(tables, noisy, rho, rng)
-        for n in range(-(rounds // 4), rounds):
+        for n in range(-(rounds // 2), rounds):
             if n == 0:
                 chain.told[:], chain.looks[:] = 0, 0
             chain.step()
             if n >= 0:
                 mean += chain.count / rounds
+                chain.told += HELD * (chain.count == np.arange(SMALL)[:, None, None])
+                chain.looks += HELD
         told, looks = told + chain.told, looks + chain.looks
-        ends += (chain.count == np.arange(SMALL)[:, None, None]) / CHAINS
     apart = means[::2].mean(axis=0) - means[1::2].mean(axis=0)
-    small = np.where(looks > 0, told / np.maximum(looks, 1), ends)
-    return Posterior(means.mean(axis=0), small, float(np.sqrt(np.mean(apart**2))))
+    return Posterior(means.mean(axis=0), told / looks, float(np.sqrt(np.mean(apart**2))))
 
 
 def correlation(tables: Staircase, noisy: NoisyCounts) -> float:
