@@ -116,11 +116,12 @@ def lines_of_tables(tables: list[np.ndarray]) -> np.ndarray:
 def hidden(tables: list[np.ndarray], sliver: np.ndarray, count: np.ndarray) -> audit._Hidden:
     units = np.arange(int(sliver.max()) + 1)
     none = np.zeros(len(count), dtype=np.int64)
-    return audit._Hidden._built(units, units, sliver, none, none, count, tables)
+    rows = [(table, -1, 1) for table in tables]
+    return audit._Hidden._built(units, units, sliver, none, none, count, rows)
 
 
 def exposed(found: audit._Hidden, least: int) -> list[int]:
-    return found.exposed(least, np.arange(len(found.home)))
+    return [i for i, _ in found.exposed(least, np.arange(len(found.home)))]
 
 
 def test_the_least_cut_of_a_sliver_is_found() -> None:

@@ -44,8 +44,13 @@ _REGIONS = (150, 250, 400, 400, 700, 1500)
 _NEAR = 100
 #: Seconds of a program; what has no proof by then counts as exposed.
 _LIMIT = {"time_limit": 5.0}
+#: A unit, the grain and the group of a hidden count, and districts that tell it.
+_Violation = tuple[int, int, int | slice, list[tuple[int, int]]]
 #: Bits that joining two atoms may cost, so that a district can be shown.
 PRICE = 1000.0
+#: Of a kind's districts, the share that must pass a grain for any to have a table there. The tables
+#: of a few would take most of the programs.
+FEWEST = 0.25
 
 
 def value_of(tree: CountTree, atom: Sequence[Ints]) -> float:
@@ -169,25 +174,28 @@ def kept_districts(
 ) -> KeptDistricts:
     """The districts whose tables can be shown besides those of atoms. ``kinds``: by kind the
     district of each lowest unit, ``(units,)``, -1 for none. Where a line of slivers is too small,
-    its atom is joined to another, if that costs at most ``price`` bits; else the district that cuts
-    most of their atoms is withheld."""
+    its atom is joined to another, if that costs at most ``price`` bits; else the district that is in
+    most lines is withheld."""
     above, atom = _ancestors(tree), [a.copy() for a in atoms]
     grain = [np.zeros(int(area.max()) + 1, dtype=np.int64) for area in kinds]
     lines, withheld = [], []
     for h in range(1, len(tree.chain)):
         for area, g in zip(kinds, grain, strict=True):
             sums = summed_by(area, tree.counts[-1][h])
-            g[(g == h - 1) & tree.rules.passing(sums, tree.chain.grains[h])] = h
+            passing = (g == h - 1) & tree.rules.passing(sums, tree.chain.grains[h])
+            if passing.sum() >= FEWEST * len(g):
+                g[passing] = h
         before, again = sum(int((g == h).sum()) for g in grain), np.arange(len(atom[0]))
-        while True:
+        lines.append(0)
+        while any((g == h).any() for g in grain):
             places = [_places(kinds, grain, j) for j in range(h + 1)]
             bad = list(_violations(tree, atom, places, again))
             if len(again) == len(atom[0]):
-                lines.append(len(bad))
-            if not bad or not any((g == h).any() for g in grain):
+                lines[-1] = len(bad)
+            if not bad:
                 break
             known, again = [a.copy() for a in atom], np.array([unit for unit, *_ in bad])
-            for unit, at, group in bad if price else ():
+            for unit, at, group, _ in bad if price else ():
                 same = [place == place[unit] for place in places[at]]
                 some = tree.counts[-1][at][:, group].reshape(len(atom[0]), -1).any(axis=1)
                 some = np.asarray(np.all([some, *same], axis=0))
@@ -209,13 +217,14 @@ def _withhold(
     atom: Sequence[Ints],
     grain: Sequence[Ints],
     places: Sequence[Sequence[Ints]],
-    bad: Sequence[tuple[int, int, int | slice]],
+    bad: Sequence[_Violation],
 ) -> None:
-    """Of districts with a table at grain h, each violation takes it from one next to it: from the
-    one that is so to most of them. Where there is none, all lose it."""
+    """Of districts with a table at grain h, each violation takes it from one whose table its line
+    has, or else from one next to it: from the one that is so to most violations. Where there is
+    none, all lose it."""
     near = []
-    for unit, at, _ in bad:
-        for around in (0, 1, at, h):
+    for unit, at, _, some in bad:
+        for around in (0, 1, at, h) if not some else ():
             mates = atom[around] == atom[around][unit]
             each = [np.unique(place[mates & (place >= 0)]) for place in places[h]]
             some = [(k, q) for k, found in enumerate(each) for q in found.tolist()]
@@ -232,23 +241,25 @@ def _withhold(
 
 def _violations(
     tree: CountTree, atom: Sequence[Ints], places: Sequence[Sequence[Ints]], again: Ints
-) -> Iterator[tuple[int, int, int | slice]]:
+) -> Iterator[_Violation]:
     """A unit, the grain and the group of each hidden count that a line tells too well; of slivers
-    that have a unit of ``again``. The group is all where the persons are too few."""
+    that have a unit of ``again``; and the districts (kind, number) whose tables of the last grain
+    are in the line. The group is all where the persons are too few."""
     h = len(places) - 1
     few = _Hidden.persons(atom[h], places[h], tree.counts[-1][0][:, 0])
-    for i in few.exposed(tree.rules.k, again):
-        yield int(few.unit[few.sliver[i]]), h, slice(None)
+    for i, shown in few.exposed(tree.rules.k, again):
+        yield int(few.unit[few.sliver[i]]), h, slice(None), shown
     small = _Hidden.counts(tree, atom, places)
-    for i in small.exposed(tree.rules.m, again):
-        yield int(small.unit[small.sliver[i]]), int(small.grain[i]), int(small.group[i])
+    for i, shown in small.exposed(tree.rules.m, again):
+        yield int(small.unit[small.sliver[i]]), int(small.grain[i]), int(small.group[i]), shown
 
 
 @dataclass(frozen=True, eq=False)
 class _Hidden:
     """The hidden counts of slivers that are not certainly 0. ``home``: the sliver of each unit, or
     -1; ``unit``: the first of each sliver; by count its ``sliver``, ``grain`` and ``group``;
-    ``sums``: which counts each published sum has, ``(sums, counts)``."""
+    ``sums``: which counts each published sum has, ``(sums, counts)``; ``owner``: the kind and the
+    number of the district whose table of the last grain has it, ``(sums, 2)``, or -1."""
 
     home: Ints
     unit: Ints
@@ -257,6 +268,7 @@ class _Hidden:
     group: Ints
     count: Ints
     sums: sparse.csc_array
+    owner: Ints
 
     @staticmethod
     def persons(atom: Ints, places: Sequence[Ints], total: Ints) -> _Hidden:
@@ -265,7 +277,13 @@ class _Hidden:
         every, none = np.arange(len(unit)), np.zeros(len(unit), dtype=np.int64)
         count = np.bincount(home[inside], total[inside], len(unit)).astype(np.int64)
         return _Hidden._built(
-            home, unit, every, none, none, count, [a[unit] for a in (atom, *places)]
+            home,
+            unit,
+            every,
+            none,
+            none,
+            count,
+            [(a[unit], kind, 1) for kind, a in enumerate((atom, *places), -1)],
         )
 
     @staticmethod
@@ -280,20 +298,20 @@ class _Hidden:
         sliver = np.repeat(np.arange(len(unit)), each)
         group = np.arange(len(sliver)) - np.repeat(np.cumsum(each) - each, each)
         grain, own, count = depth[unit][sliver], group.copy(), np.zeros(len(sliver), np.int64)
-        rows = []
+        rows = list[tuple[Ints, int, int]]()
         for h in range(last, -1, -1):
             if (finer := grain > h).any():
                 group[finer] = tree.chain.above[h][group[finer]]
             if (here := grain == h).any():
                 table = summed_by(home[inside], tree.counts[-1][h][inside])
                 count[here] = table[sliver[here], group[here]]
-            for label in (
-                (np.arange(len(unit)),)
-                if h == 0
-                else (atom[h][unit], *(p[unit] for p in places[h]))
-            ):
+            printed = (
+                [atom[h][unit], *(p[unit] for p in places[h])] if h else [np.arange(len(unit))]
+            )
+            for kind, label in enumerate(printed, -1):
                 shown = (grain >= h) & (label[sliver] >= 0)
-                rows.append(np.where(shown, label[sliver] * size[h] + group, -1))
+                row = np.where(shown, label[sliver] * size[h] + group, -1)
+                rows.append((row, kind if h == last else -1, int(size[h])))
         return _Hidden._built(home, unit, sliver, grain, own, count, rows)
 
     @staticmethod
@@ -304,24 +322,26 @@ class _Hidden:
         grain: Ints,
         group: Ints,
         count: Ints,
-        rows: list[Ints],
+        rows: list[tuple[Ints, int, int]],
     ) -> _Hidden:
-        """From the sum that has each count, or -1, in each of some ``rows``."""
-        parts = [sparse.csc_array((0, len(count)))]
-        for row in rows:
+        """From the sum that has each count, or -1, in each of some ``rows``; with the kind of
+        districts that print it, and how many sums a district has."""
+        parts, owner = [sparse.csc_array((0, len(count)))], [np.zeros((0, 2), dtype=np.int64)]
+        for row, kind, each in rows:
             inside = np.flatnonzero(row >= 0)
-            number = np.unique(row[inside], return_inverse=True)[1].ravel()
-            ones = np.ones(len(inside))
-            parts.append(sparse.csc_array((ones, (number, inside)), (len(inside), len(count))))
+            label, number = np.unique(row[inside], return_inverse=True)
+            cells = (np.ones(len(inside)), (number.ravel(), inside))
+            parts.append(sparse.csc_array(cells, (len(label), len(count))))
+            owner.append(np.stack([np.full(len(label), kind), label // each], axis=1))
         sums = sparse.vstack(parts).tocsr()
-        sums = sums[np.diff(sums.indptr) > 0]
         some = np.asarray(sums[sums @ count == 0].sum(axis=0)).ravel() == 0
         sums = sums.tocsc()[:, np.flatnonzero(some)]
-        return _Hidden(home, unit, sliver[some], grain[some], group[some], count[some], sums)
+        kept = (sliver[some], grain[some], group[some], count[some])
+        return _Hidden(home, unit, *kept, sums, np.concatenate(owner))
 
-    def exposed(self, least: int, again: Ints) -> list[int]:
+    def exposed(self, least: int, again: Ints) -> list[tuple[int, list[tuple[int, int]]]]:
         """The counts of 1 to ``least`` - 1, in slivers of units of ``again``, that may be in a line of
-        less than ``least``."""
+        less than ``least``; and the districts that the line is of."""
         left = np.isin(self.sliver, self.home[again]) & (self.count > 0) & (self.count < least)
         rng, slivers = np.random.default_rng(1), len(self.unit)
         whole = [slivers] * 2 * bool(slivers and len(again) == len(self.home))
@@ -330,13 +350,14 @@ class _Hidden:
             for number in np.unique(at[left]):
                 here = np.flatnonzero(at == number)
                 left[here] &= self._raised(here, left[here], least, rng) < least - 1e-6
-        return [i for i in np.flatnonzero(left).tolist() if self._is_exposed(i, least)]
+        found = ((i, self._line(i, least)) for i in np.flatnonzero(left).tolist())
+        return [(i, districts) for i, districts in found if districts is not None]
 
     def _raised(
         self, here: Ints, left: NDArray[np.bool_], least: int, rng: np.random.Generator
     ) -> Floats:
         """Other counts with the same sums, as many of those ``left`` as possible ``least``."""
-        sums, todo, n = self._sums(here), np.flatnonzero(left), len(here)
+        sums, todo, n = self._sums(here)[0], np.flatnonzero(left), len(here)
         known, few = sums @ self.count[here], np.full(len(todo), least)
         capped = sparse.csr_array((-np.ones(len(few)), (np.arange(len(few)), todo)), (len(few), n))
         matrix = sparse.block_array([[sums, None], [capped, sparse.eye_array(len(few))]])
@@ -347,14 +368,17 @@ class _Hidden:
         found = milp(cost, constraints=limits, bounds=Bounds(0, np.append(np.full(n, np.inf), few)))
         return np.asarray(self.count[here] if found.x is None else found.x[:n])
 
-    def _sums(self, here: Ints) -> sparse.csr_array:
+    def _sums(self, here: Ints) -> tuple[sparse.csr_array, Ints]:
+        """The sums that have some of the counts, and who prints them."""
         sums = self.sums[:, here].tocsr()
-        return sums[np.diff(sums.indptr) > 0]
+        some = np.diff(sums.indptr) > 0
+        return sums[some], self.owner[some]
 
-    def _is_exposed(self, i: int, least: int) -> bool:
-        """Of one count: by its least line, where the slivers around it may change alone."""
+    def _line(self, i: int, least: int) -> list[tuple[int, int]] | None:
+        """The districts that the least line of a count is of, where the slivers around it may change
+        alone; ``None`` if it has ``least`` or more."""
         here = np.flatnonzero(np.abs(self.sliver - self.sliver[i]) <= _NEAR)
-        sums, count = self._sums(here), self.count[here]
+        (sums, owner), count = self._sums(here), self.count[here]
         mine, (rows, columns) = here == i, sums.shape
         total = self.sliver[here] == self.sliver[i]  # printed: not all of it may be in the line
         most = total.sum() - 1 if total.sum() > 1 else np.inf
@@ -371,7 +395,11 @@ class _Hidden:
                 LinearConstraint(np.append(np.zeros(rows), total)[None], -np.inf, most),
             ],
         )
-        return line.x is None or line.mip_dual_bound < least - 1e-6
+        if line.x is None:
+            return []
+        used = owner[(np.abs(line.x[:rows]) > 1e-6) & (owner[:, 0] >= 0)]
+        districts = [(kind, number) for kind, number in np.unique(used, axis=0).tolist()]
+        return districts if line.mip_dual_bound < least - 1e-6 else None
 
 
 def _within_all(atom: Ints, places: Sequence[Ints]) -> NDArray[np.bool_]:
