@@ -158,8 +158,9 @@ def publication(kinds: tuple[str, ...] = (), persons: bool = False) -> LeastRele
 def test_a_publication_is_checked_from_its_folder(tmp_path: Path) -> None:
     release = publication(("Ward",))
     files.write(tmp_path, release)
-    said = files.check(tmp_path)
-    assert len(said) == 5
+    right, left = files.check(tmp_path)
+    assert len(right) == 5
+    assert "tables of districts that cut atoms" in left[0]
     again = files.read(tmp_path)
     assert again.tables.count[2].sum() == len(records())
     assert [a.codes for a in again.areas.values()] == [a.codes for a in release.areas.values()]
@@ -179,7 +180,7 @@ def test_persons_have_exactly_the_tables(tmp_path: Path) -> None:
     what the finest grain does not tell they have the first level."""
     release = publication(persons=True)
     files.write(tmp_path, release)
-    assert files.check(tmp_path)[0] == "persons have exactly the tables of units and atoms"
+    assert files.check(tmp_path)[0][0] == "persons have exactly the tables of units and atoms"
     assert release.persons is not None
     truth = records().histogram()
     assert (release.persons.totals() == truth.totals()[truth.totals() > 0]).all()
@@ -200,9 +201,9 @@ def test_persons_have_exactly_the_tables(tmp_path: Path) -> None:
     ("file", "old", "new", "message"),
     [
         ("atoms.csv", None, None, "do not add up"),
-        ("places.csv", None, None, "divide those of the grain before"),
+        ("places.csv", None, None, "atoms.csv: is damaged, cut short or of another"),
         ("tables.csv", "Tract", None, "is no sum of atoms|do not add up"),
-        ("tables.csv", "Ward", None, "a Ward has another total than its places"),
+        ("tables.csv", "Ward", None, "the table of Ward w0 by total has other sums"),
         ("certificate.json", '"k": 30', '"k": 3000', "fewer than 3000 persons"),
         ("certificate.json", '"m": 3', '"m": 30', "a count under 30"),
         ("certificate.json", '"levels"', '"lever"', "is damaged"),
@@ -228,6 +229,55 @@ def test_what_was_changed_is_found(
         path.write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match=message):
         files.check(tmp_path)
+
+
+def test_what_is_cut_short_or_missing_is_named(tmp_path: Path) -> None:
+    files.write(tmp_path, publication(("Ward",)))
+    for name in ("certificate.json", "places.csv", "tables.csv", "atoms.csv", "bounds.parquet"):
+        path = tmp_path / name
+        whole = path.read_bytes()
+        half = whole[: len(whole) // 2]
+        for part in (b"", half, half[: half.rindex(b"\n") + 1] if b"\n" in half else half[:9]):
+            path.write_bytes(part)
+            with pytest.raises(InputError, match=rf"{name}: is damaged, cut short.*\n.*published"):
+                files.check(tmp_path)
+        path.unlink()
+        with pytest.raises(InputError, match="is missing|is no publication"):
+            files.check(tmp_path)
+        path.write_bytes(whole)
+    files.check(tmp_path)
+
+
+def test_changed_tables_of_districts_are_found(tmp_path: Path) -> None:
+    """Their totals are kept. Where all districts show a table, or atoms divide one, sums tell; else
+    the rules and the bounds do, and what lies within these is said not to be checked."""
+    release = publication(("Ward",))
+    tables, wards = release.tables, release.areas["Ward"]
+    u = int(np.flatnonzero(wards.grain > tables.own(wards.area))[0])
+    totals = [np.array([t.sum()]) for t in wards.table]
+    alone = np.where(np.arange(len(totals)) == u, wards.grain, 0)
+    order = np.argsort(wards.table[u])
+
+    def checked(grain: np.ndarray, less: int, persons: int) -> list[str]:
+        table = wards.table[u].copy()
+        table[order[less]] -= persons
+        table[order[-1]] += persons
+        every = [
+            table if v == u else wards.table[v] if g else totals[v] for v, g in enumerate(grain)
+        ]
+        changed = replace(wards, grain=grain, table=tuple(every))
+        files.write(tmp_path, replace(release, areas={**release.areas, "Ward": changed}))
+        return files.check(tmp_path)[1]
+
+    few = int(wards.table[u][order[-2]])
+    for grain, less, persons, says in (
+        (wards.grain, -2, 1, "has other sums than the atoms"),
+        (alone, -2, few - 1, "does not pass the rules"),
+        (alone, -2, few, "has counts beyond the bounds"),
+    ):
+        with pytest.raises(InputError, match=says):
+            checked(grain, less, persons)
+    assert checked(alone, -2, 1)[0].startswith("1 tables of districts that cut atoms")
 
 
 def test_districts_without_a_code_are_none() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from das.errors import InputError
+from das.errors import InputError, ReleaseError
 from das.files import atomic, rows_csv
 from das.files.microdata.reading import cells_of, read_form
 from das.files.microdata.writing import write_form
@@ -270,38 +273,48 @@ def _shown(release: LeastRelease) -> Iterator[tuple[str, int, list[tuple[int, fl
 # --- the check
 
 
-def check(folder: Path) -> list[str]:
-    """What anybody can check of a publication, in words. Raises :class:`InputError` for what is not
-    as it should be."""
+def check(folder: Path) -> tuple[list[str], list[str]]:
+    """What is right in a publication, and what nobody can check from its folder, in words. Raises
+    :class:`InputError` for what is not as it should be."""
     release = read(folder)
-    tables, rules = release.tables, Rules(**release.certificate["rules"])
+    with _whole(folder / CERTIFICATE):
+        rules = Rules(**release.certificate["rules"])
+    tables = release.tables
     if (failing := int(tables.failing(rules).sum())) > 0:
         raise InputError(
             f"{failing} atoms have fewer than {rules.k} persons, or a count under {rules.m}",
             where=folder / "atoms.csv",
         )
-    for level, areas in list(release.areas.items())[: release.levels]:
-        _check_level(folder / "tables.csv", tables, level, areas)
-    for kind, areas in list(release.areas.items())[release.levels :]:
-        sums = summed_by(areas.area, tables.count[0][tables.atom[0]])
-        if [t.sum() for t in areas.table] != sums[:, 0].tolist():
-            where, what = folder / "tables.csv", level_words(kind)
-            raise InputError(f"a {what} has another total than its places", where=where)
+    cut = 0
+    for number, (level, areas) in enumerate(release.areas.items()):
+        if number < release.levels:
+            _check_level(folder / "tables.csv", tables, level, areas)
+        else:
+            _check_districts(folder / "tables.csv", tables, rules, level, areas)
+            cut += int((areas.grain > tables.own(areas.area)).sum())
     if len(known := tables.given_away(rules.m)):
         raise InputError(f"{len(known)} small hidden counts follow exactly", where=folder)
-    _check_bounds(folder / "bounds.parquet", release)
-    if "persons_of" in release.certificate:
-        _check_persons(folder, release)
-    number = sum(map(len, tables.count[1:]))
-    return [
-        *["persons have exactly the tables of units and atoms"]
-        * ("persons_of" in release.certificate),
-        f"{number:,} tables of atoms nest, and add up over {len(tables.chain)} grains",
+    with _whole(folder / "bounds.parquet") as path:
+        _check_bounds(path, release)
+    drawn = "persons_of" in release.certificate
+    if drawn:
+        with _whole(folder / PERSONS.folder):
+            _check_persons(folder, release)
+    right = [
+        *["persons have exactly the tables of units and atoms"] * drawn,
+        f"{sum(map(len, tables.count[1:])):,} tables of atoms nest, and add up over"
+        f" {len(tables.chain)} grains",
         f"each has {rules.k} persons or more, and no count of 1 to {rules.m - 1}",
-        "tables of units are sums of atoms; those of districts have the totals of their places",
+        "tables of units are sums of atoms; those of districts pass the rules, have the sums that"
+        " atoms have, and lie within bounds",
         "no small hidden count follows exactly from the tables of atoms",
         "bounds and estimates are those that follow from the tables",
     ]
+    left = [
+        f"{cut} tables of districts that cut atoms: other counts may have the same sums and bounds;"
+        " what follows from them about parts of atoms"
+    ]
+    return right, [*left * (cut > 0), "whether the counts are true, and the names of places"]
 
 
 def _check_level(path: Path, tables: Staircase, level: str, areas: ShownAreas) -> None:
@@ -315,6 +328,52 @@ def _check_level(path: Path, tables: Staircase, level: str, areas: ShownAreas) -
                     " of atoms",
                     where=path,
                 )
+
+
+def _check_districts(
+    path: Path, tables: Staircase, rules: Rules, kind: str, areas: ShownAreas
+) -> None:
+    """Tables pass the rules; where districts and atoms divide the same units, sums are the same; and
+    each count lies within the bounds of the parts of atoms that it counts."""
+    finest, none = areas.grain, len(areas.codes)
+    area = np.where(areas.area < 0, none, areas.area)
+    # units of one district and one atom of the first grain have one atom at each, and bounds as one
+    _, first, part = np.unique(
+        np.stack([area, tables.atom[1]]), axis=1, return_index=True, return_inverse=True
+    )
+    parts = Staircase(
+        tables.chain,
+        (np.arange(len(first)), *(a[first] for a in tables.atom[1:])),
+        (summed_by(part.ravel(), tables.count[0][tables.atom[0]]), *tables.count[1:]),
+    )
+    for h, grain in enumerate(tables.chain.grains):
+        shown = np.flatnonzero(finest >= h)
+        counts = np.zeros((none + 1, len(grain)), dtype=np.int64)
+        for u in shown.tolist():
+            counts[u] = tables.chain.coarser(areas.table[u][None], int(finest[u]), h)[0]
+        edges = coo_array(
+            (np.ones(len(area)), (area, none + 1 + tables.atom[h])),
+            shape=(none + 1 + len(tables.count[h]),) * 2,
+        )
+        number, inside = connected_components(edges, directed=False)
+        sums = np.zeros((number, len(grain)), dtype=np.int64)
+        np.add.at(sums, inside[: none + 1], counts)
+        np.subtract.at(sums, inside[none + 1 :], tables.count[h])
+        sums[inside[: none + 1][np.append(finest, -1) < h]] = 0
+        lower, upper = (summed_by(area[first], b) for b in parts.bounds(h, np.arange(len(first))))
+        each = (
+            (sums[inside[shown]].any(axis=1), "has other sums than the atoms of the same places"),
+            (~rules.passing(counts, grain)[shown] & (h > 0), "does not pass the rules"),
+            (
+                ((counts[shown] < lower[shown]) | (counts[shown] > upper[shown])).any(axis=1),
+                "has counts beyond the bounds of its places",
+            ),
+        )
+        for wrong, what in each:
+            if wrong.any():
+                code = areas.codes[int(shown[wrong.argmax()])]
+                said = f"the table of {level_words(kind)} {code} by {grain.name} {what}"
+                raise InputError(said, where=path)
 
 
 def _check_bounds(path: Path, release: LeastRelease) -> None:
@@ -344,31 +403,50 @@ def read(folder: Path) -> LeastRelease:
             where=folder,
             remedy="das frontier protect coarsen-least writes one",
         )
-    said = read_json(folder / CERTIFICATE)
-    try:
+    with _whole(folder / CERTIFICATE) as path:
+        said = read_json(path)
         chain = _chain(said["chain"])
         names, lowest = [*said["levels"], *said["districts"]], said["levels"][-1]
-        places, shown = _rows(folder / "places.csv"), _rows(folder / "tables.csv")
-        areas = {name: _areas(name, places, shown, chain) for name in names}
-        atom, count = [areas[lowest].area], [np.array([[t.sum()] for t in areas[lowest].table])]
+    atom, every = list[Ints](), list[dict[str, int]]()
+    with _whole(folder / "places.csv") as path:
+        places = _rows(path)
         for grain in chain.grains[1:]:
             codes, of = np.unique([row[grain.name] for row in places], return_inverse=True)
             atom.append(of.ravel().astype(np.int64))
-            count.append(np.zeros((len(codes), len(grain)), dtype=np.int64))
-        known = {
-            g.name: (h, {label: i for i, label in enumerate(g.labels)})
-            for h, g in enumerate(chain.grains)
-        }
-        every = {g.name: sorted({row[g.name] for row in places}) for g in chain.grains[1:]}
-        number = {name: {c: i for i, c in enumerate(codes)} for name, codes in every.items()}
-        for row in _rows(folder / "atoms.csv"):
-            h, group = known[row["grain"]]
-            count[h][number[row["grain"]][row["atom"]], group[row["group"]]] = int(row["persons"])
-    except (KeyError, ValueError, IndexError, TypeError) as error:
-        raise InputError(f"is damaged ({error!r})", where=folder) from None
+            every.append({code: i for i, code in enumerate(codes.tolist())})
+    with _whole(folder / "tables.csv") as path:
+        shown = _rows(path)
+        areas = {name: _areas(name, places, shown, chain) for name in names}
+        if len(shown) != sum(len(table) for a in areas.values() for table in a.table):
+            raise ValueError("lines of other levels")
+    atom.insert(0, areas[lowest].area)
+    with _whole(folder / "places.csv"):
+        if (np.sort(atom[0]) != np.arange(len(areas[lowest].codes))).any():
+            raise ValueError("no line for some place, or two")
+    count = [np.array([[t.sum()] for t in areas[lowest].table])]
+    with _whole(folder / "atoms.csv") as path:
+        number = {g.name: h for h, g in enumerate(chain.grains)}
+        known = [{label: i for i, label in enumerate(g.labels)} for g in chain.grains]
+        pairs = zip(every, chain.grains[1:], strict=True)
+        count += [np.full((len(codes), len(grain)), -1) for codes, grain in pairs]
+        for row in _rows(path):
+            h = number[row["grain"]]
+            count[h][every[h - 1][row["atom"]], known[h][row["group"]]] = int(row["persons"])
+        if any((table < 0).any() for table in count):
+            raise ValueError("no line for some count, or one below 0")
     return LeastRelease(
         Staircase(chain, tuple(atom), tuple(count)), len(said["levels"]), areas, said
     )
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """What reading a file or a folder of a publication raises becomes one message."""
+    try:
+        yield path
+    except (LookupError, ValueError, TypeError, AttributeError, OSError, csv.Error, ReleaseError):
+        what = "is damaged, cut short or of another publication" if path.exists() else "is missing"
+        raise InputError(what, where=path, remedy="take the folder as it was published") from None
 
 
 def described(chain: Chain) -> list[dict[str, object]]:
@@ -401,19 +479,24 @@ def _areas(
     for row in shown:
         if row["level"] == level:
             rows.setdefault(row["code"], []).append(row)
-    unit = {code: u for u, code in enumerate(rows)}
+    unit, grain = {code: u for u, code in enumerate(rows)}, [r[0]["grain"] for r in rows.values()]
+    for name, lines in zip(grain, rows.values(), strict=True):
+        said = [(row["grain"], row["group"]) for row in lines]
+        if said != [(name, label) for label in chain.grains[number[name]].labels]:
+            raise ValueError("a table with other lines than the groups of its grain")
     return ShownAreas(
         tuple(rows),
         tuple(r[0]["name"] for r in rows.values()),
         np.array([unit[p[level]] if p[level] else -1 for p in places]),
-        np.array([number[r[0]["grain"]] for r in rows.values()]),
+        np.array([number[name] for name in grain]),
         tuple(np.array([int(row["persons"]) for row in r]) for r in rows.values()),
     )
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", where=path) from None
+    """The lines of a file; each ends where the header does."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, strict=True))
+    if not rows or any(None in row or None in row.values() for row in rows):
+        raise ValueError("a line that is too long or too short")
+    return rows
