@@ -237,12 +237,12 @@ def test_what_is_cut_short_or_missing_is_named(tmp_path: Path) -> None:
         path = tmp_path / name
         whole = path.read_bytes()
         half = whole[: len(whole) // 2]
-        for part in (b"", half, half[: half.rindex(b"\n") + 1] if b"\n" in half else half[:9]):
-            path.write_bytes(part)
+        for some in (b"", half, half[: half.rindex(b"\n") + 1] if b"\n" in half else half[:9]):
+            path.write_bytes(some)
             with pytest.raises(InputError, match=rf"{name}: is damaged, cut short.*\n.*published"):
                 files.check(tmp_path)
         path.unlink()
-        with pytest.raises(InputError, match="is missing|is no publication"):
+        with pytest.raises(InputError, match=r"is missing|is no publication"):
             files.check(tmp_path)
         path.write_bytes(whole)
     files.check(tmp_path)

@@ -25,8 +25,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from das.errors import InputError, ReleaseError
 from das.files import atomic, rows_csv
@@ -277,30 +275,27 @@ def check(folder: Path) -> tuple[list[str], list[str]]:
     """What is right in a publication, and what nobody can check from its folder, in words. Raises
     :class:`InputError` for what is not as it should be."""
     release = read(folder)
-    with _whole(folder / CERTIFICATE):
-        rules = Rules(**release.certificate["rules"])
-    tables = release.tables
+    tables, rules = release.tables, Rules(**release.certificate["rules"])
     if (failing := int(tables.failing(rules).sum())) > 0:
         raise InputError(
             f"{failing} atoms have fewer than {rules.k} persons, or a count under {rules.m}",
             where=folder / "atoms.csv",
         )
     cut = 0
-    for number, (level, areas) in enumerate(release.areas.items()):
-        if number < release.levels:
-            _check_level(folder / "tables.csv", tables, level, areas)
-        else:
-            _check_districts(folder / "tables.csv", tables, rules, level, areas)
-            cut += int((areas.grain > tables.own(areas.area)).sum())
+    with _whole(folder / "tables.csv") as path:
+        for number, (level, areas) in enumerate(release.areas.items()):
+            if number < release.levels:
+                _check_level(path, tables, level, areas)
+            else:
+                cut += _check_districts(path, tables, rules, level, areas)
     if len(known := tables.given_away(rules.m)):
         raise InputError(f"{len(known)} small hidden counts follow exactly", where=folder)
     with _whole(folder / "bounds.parquet") as path:
         _check_bounds(path, release)
     drawn = "persons_of" in release.certificate
     if drawn:
-        with _whole(folder / PERSONS.folder):
-            _check_persons(folder, release)
-    right = [
+        _check_persons(folder, release)
+    return [
         *["persons have exactly the tables of units and atoms"] * drawn,
         f"{sum(map(len, tables.count[1:])):,} tables of atoms nest, and add up over"
         f" {len(tables.chain)} grains",
@@ -309,12 +304,11 @@ def check(folder: Path) -> tuple[list[str], list[str]]:
         " atoms have, and lie within bounds",
         "no small hidden count follows exactly from the tables of atoms",
         "bounds and estimates are those that follow from the tables",
-    ]
-    left = [
-        f"{cut} tables of districts that cut atoms: other counts may have the same sums and bounds;"
-        " what follows from them about parts of atoms"
-    ]
-    return right, [*left * (cut > 0), "whether the counts are true, and the names of places"]
+    ], [
+        f"{cut} tables of districts that cut atoms: others may have the same sums and bounds; what"
+        " follows from them about parts of atoms",
+        "whether the counts are true, and the names of places",
+    ][cut == 0 :]
 
 
 def _check_level(path: Path, tables: Staircase, level: str, areas: ShownAreas) -> None:
@@ -332,48 +326,29 @@ def _check_level(path: Path, tables: Staircase, level: str, areas: ShownAreas) -
 
 def _check_districts(
     path: Path, tables: Staircase, rules: Rules, kind: str, areas: ShownAreas
-) -> None:
+) -> int:
     """Tables pass the rules; where districts and atoms divide the same units, sums are the same; and
-    each count lies within the bounds of the parts of atoms that it counts."""
-    finest, none = areas.grain, len(areas.codes)
-    area = np.where(areas.area < 0, none, areas.area)
-    # units of one district and one atom of the first grain have one atom at each, and bounds as one
-    _, first, part = np.unique(
-        np.stack([area, tables.atom[1]]), axis=1, return_index=True, return_inverse=True
-    )
-    parts = Staircase(
-        tables.chain,
-        (np.arange(len(first)), *(a[first] for a in tables.atom[1:])),
-        (summed_by(part.ravel(), tables.count[0][tables.atom[0]]), *tables.count[1:]),
-    )
+    each count lies within the bounds of the parts of atoms that it counts. How many cut atoms."""
+    own = tables.own(areas.area)
     for h, grain in enumerate(tables.chain.grains):
-        shown = np.flatnonzero(finest >= h)
-        counts = np.zeros((none + 1, len(grain)), dtype=np.int64)
-        for u in shown.tolist():
-            counts[u] = tables.chain.coarser(areas.table[u][None], int(finest[u]), h)[0]
-        edges = coo_array(
-            (np.ones(len(area)), (area, none + 1 + tables.atom[h])),
-            shape=(none + 1 + len(tables.count[h]),) * 2,
-        )
-        number, inside = connected_components(edges, directed=False)
-        sums = np.zeros((number, len(grain)), dtype=np.int64)
-        np.add.at(sums, inside[: none + 1], counts)
-        np.subtract.at(sums, inside[none + 1 :], tables.count[h])
-        sums[inside[: none + 1][np.append(finest, -1) < h]] = 0
-        lower, upper = (summed_by(area[first], b) for b in parts.bounds(h, np.arange(len(first))))
-        each = (
-            (sums[inside[shown]].any(axis=1), "has other sums than the atoms of the same places"),
-            (~rules.passing(counts, grain)[shown] & (h > 0), "does not pass the rules"),
-            (
-                ((counts[shown] < lower[shown]) | (counts[shown] > upper[shown])).any(axis=1),
-                "has counts beyond the bounds of its places",
+        counts = np.zeros((len(own), len(grain)), dtype=np.int64)
+        for u in np.flatnonzero(areas.grain >= h).tolist():
+            counts[u] = tables.chain.coarser(areas.table[u][None], int(areas.grain[u]), h)[0]
+        lower, upper = tables.bounds_of_areas(h, areas.area)
+        each = {
+            "has other sums than the atoms of the same places": tables.at_odds(
+                h, areas.area, areas.grain >= h, counts
             ),
-        )
-        for wrong, what in each:
-            if wrong.any():
-                code = areas.codes[int(shown[wrong.argmax()])]
-                said = f"the table of {level_words(kind)} {code} by {grain.name} {what}"
+            "does not pass the rules": ~rules.passing(counts, grain) & (h > 0),
+            "has counts beyond the bounds of its places": ((counts < lower) | (counts > upper)).any(
+                axis=1
+            ),
+        }
+        for what, wrong in each.items():
+            for u in np.flatnonzero(wrong & (areas.grain >= h)).tolist():
+                said = f"the table of {level_words(kind)} {areas.codes[u]} by {grain.name} {what}"
                 raise InputError(said, where=path)
+    return int((areas.grain > own).sum())
 
 
 def _check_bounds(path: Path, release: LeastRelease) -> None:
@@ -405,7 +380,7 @@ def read(folder: Path) -> LeastRelease:
         )
     with _whole(folder / CERTIFICATE) as path:
         said = read_json(path)
-        chain = _chain(said["chain"])
+        chain, _ = _chain(said["chain"]), Rules(**said["rules"])
         names, lowest = [*said["levels"], *said["districts"]], said["levels"][-1]
     atom, every = list[Ints](), list[dict[str, int]]()
     with _whole(folder / "places.csv") as path:

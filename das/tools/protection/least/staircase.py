@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from das.errors import InputError
 from das.model.frozen import Frozen
@@ -144,6 +146,33 @@ class Staircase(Frozen):
             of[self.atom[h]] = atom[area]
             tables.append(summed_by(of, self.count[h]))
         return Staircase(self.chain, tuple(each), tuple(tables))
+
+    def at_odds(
+        self, grain: int, area: Ints, known: NDArray[np.bool_], counts: Ints
+    ) -> NDArray[np.bool_]:
+        """Which areas are of some that divide the same units as some atoms do, with all counts
+        ``known``, and other sums than these, ``(areas,)``. ``counts``: ``(areas, groups)``."""
+        none = len(known)  # as an area, it has the units of no area
+        ends = np.where(area < 0, none, area), none + 1 + self.atom[grain]
+        size = none + 1 + len(self.count[grain])
+        edges = coo_array((np.ones(len(area)), ends), shape=(size, size))
+        number, part = connected_components(edges, directed=False)
+        sums = np.zeros((number, counts.shape[1]), dtype=np.int64)
+        np.add.at(sums, part[:none], counts)
+        np.subtract.at(sums, part[none + 1 :], self.count[grain])
+        sums[part[: none + 1][~np.append(known, False)]] = 0
+        return np.asarray(sums[part[:none]].any(axis=1))
+
+    def bounds_of_areas(self, grain: int, area: Ints) -> tuple[Ints, Ints]:
+        """Bounds of the counts of areas, ``(areas, groups)`` each: sums of those of their parts in
+        one atom at all grains but the first, which are sharp."""
+        _, first, part = np.unique(
+            np.stack([area, self.atom[1]]), axis=1, return_index=True, return_inverse=True
+        )
+        atoms = (np.arange(len(first)), *(a[first] for a in self.atom[1:]))
+        total = summed_by(part.ravel(), self.count[0][self.atom[0]])
+        each = Staircase(self.chain, atoms, (total, *self.count[1:])).bounds(grain, atoms[0])
+        return summed_by(area[first], each[0]), summed_by(area[first], each[1])
 
     def failing(self, rules: Rules) -> Ints:
         """By grain but the first, how many atoms do not pass the rules."""
