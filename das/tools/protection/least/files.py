@@ -400,15 +400,7 @@ def read(folder: Path) -> LeastRelease:
             raise ValueError("no line for some place, or two")
     count = [np.array([[t.sum()] for t in areas[lowest].table])]
     with _whole(folder / "atoms.csv") as path:
-        number = {g.name: h for h, g in enumerate(chain.grains)}
-        known = [{label: i for i, label in enumerate(g.labels)} for g in chain.grains]
-        pairs = zip(every, chain.grains[1:], strict=True)
-        count += [np.full((len(codes), len(grain)), -1) for codes, grain in pairs]
-        for row in _rows(path):
-            h = number[row["grain"]]
-            count[h][every[h - 1][row["atom"]], known[h][row["group"]]] = int(row["persons"])
-        if any((table < 0).any() for table in count):
-            raise ValueError("no line for some count, or one below 0")
+        count += _atoms(_rows(path), every, chain)
     return LeastRelease(
         Staircase(chain, tuple(atom), tuple(count)), len(said["levels"]), areas, said
     )
@@ -466,6 +458,19 @@ def _areas(
         np.array([number[name] for name in grain]),
         tuple(np.array([int(row["persons"]) for row in r]) for r in rows.values()),
     )
+
+
+def _atoms(rows: list[dict[str, str]], codes: list[dict[str, int]], chain: Chain) -> list[Ints]:
+    """The tables of atoms at each grain but the first."""
+    number = {g.name: h for h, g in enumerate(chain.grains[1:])}
+    group = [{label: i for i, label in enumerate(g.labels)} for g in chain.grains[1:]]
+    out = [np.full((len(c), len(g)), -1) for c, g in zip(codes, group, strict=True)]
+    for row in rows:
+        h = number[row["grain"]]
+        out[h][codes[h][row["atom"]], group[h][row["group"]]] = int(row["persons"])
+    if any((table < 0).any() for table in out):
+        raise ValueError("no line for some count, or one below 0")
+    return out
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
