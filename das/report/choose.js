@@ -235,14 +235,19 @@ function areaVariances(plan) {
     return f > NONE * whole ? f : 0;
   }));
 }
+// The sum of exp(-k^2 / (2 sigma^2)) over all whole numbers k.
+function theta(sigmaSq) {
+  if (sigmaSq >= 1) return Math.sqrt(2 * Math.PI * sigmaSq) * (1 + 2 * Math.exp(-2 * Math.PI ** 2 * sigmaSq));
+  let all = 1;
+  for (let k = 1; k < 20; k++) all += 2 * Math.exp(-k * k / (2 * sigmaSq));
+  return all;
+}
 // The least m with P[|X| <= m] of at least 95 %, as das/model/mechanisms.py has it: the continuous quantile for noise
 // wider than a thousand.
 function noiseMargin(sigmaSq) {
   if (sigmaSq > 1e6) return Math.ceil(Z * Math.sqrt(sigmaSq));
-  const q = 2 * Math.PI ** 2 * sigmaSq;
-  let whole = 1, held = 1, m = 0;
-  if (sigmaSq >= 1) whole = Math.sqrt(2 * Math.PI * sigmaSq) * (1 + 2 * Math.exp(-q));
-  else for (let k = 1; k < 20; k++) whole += 2 * Math.exp(-k * k / (2 * sigmaSq));
+  const whole = theta(sigmaSq);
+  let held = 1, m = 0;
   while (held < 0.95 * whole) { m++; held += 2 * Math.exp(-m * m / (2 * sigmaSq)); }
   return m;
 }
@@ -250,8 +255,19 @@ function noiseMargin(sigmaSq) {
 // --- privacy
 
 // log M(c + iy) of draws of precision p, M = E exp(zL): the continuous part, and a theta function by Poisson's formula.
-// M(z + 2 pi i/p) = -M(z) keeps |y| below pi/p, where few terms count.
+// M(z + 2 pi i/p) = -M(z) keeps |y| below pi/p, where few terms count. Narrow noise has few values.
 function addLog(p, c, y, re, im) {
+  if (p > 2 * Math.PI) {
+    const far = Math.ceil(Math.sqrt(84 / p)) + 1, middle = Math.round(c), weights = [];
+    let zero = 0;
+    for (let k = -far; k <= far; k++) { zero += Math.exp(-p * k * k / 2); weights.push(Math.exp(-p / 2 * k * (k + 2 * (middle - c)))); }
+    for (let n = 0; n < y.length; n++) {
+      let a = 0, b = 0;
+      weights.forEach((w, i) => { const turn = p * y[n] * (middle + i - far + 0.5); a += w * Math.cos(turn); b += w * Math.sin(turn); });
+      re[n] += p / 2 * (c * c + c - (middle - c) ** 2) + Math.log(Math.hypot(a, b) / zero); im[n] += Math.atan2(b, a);
+    }
+    return;
+  }
   const sigma = 1 / p, period = 2 * Math.PI / p, q = 2 * Math.PI ** 2 * sigma;
   let zero = 1;
   for (let k = 1, t; (t = 2 * Math.exp(-q * k * k)) > 1e-18; k++) zero += t;
@@ -338,7 +354,7 @@ function epsilon(relation, plan, smooth, delta = D.delta[1]) {
       const d = logDelta(move, found);
       if (d > worst) { worst = d; at = move; }
     }
-    if (at === null) return found * (1 + 1e-9);
+    if (at === null || found >= top) return Math.min(found * (1 + 1e-9), top);  // rho alone bounds it by the latter
     let a = found, b = 1.01 * top;
     while (b - a > 1e-9 * b) {
       const middle = (a + b) / 2;
@@ -362,9 +378,9 @@ function believed(precisions, prior) {
   return 1 - Math.exp(-odds / 2) * wrong;
 }
 // The noise of one count of precision p: the log-odds that its values add for the truth, the highest first, and how
-// likely they are. Of very wide noise, neighbors are taken at the highest.
+// likely they are. Of very wide noise, neighbors are taken at the highest; narrower noise than exp(-50) is none.
 function noiseOf(p) {
-  p = Math.max(p, 1e-8);
+  p = Math.min(Math.max(p, 1e-8), 100);
   const far = Math.ceil(Math.sqrt(80 / p)) + 1, width = Math.ceil(far / 1000), odds = [], chance = [];
   for (let z = far; z >= -far; z--) {
     if ((far - z) % width === 0) { odds.push(p / 2 * (2 * z + 1)); chance.push(0); }
@@ -408,17 +424,9 @@ function twoLevels(p, more, prior) {
   }
   return [average, expit(start + high)];
 }
-// How often an intruder who starts at ``prior`` decides for the truth, from one count of precision p.
-function decided(p, prior) {
-  const odds = Math.log(prior / (1 - prior));
-  let right = 0, all = 0;
-  for (let x = -Math.ceil(9 / Math.sqrt(p)) - 1; x <= Math.ceil(9 / Math.sqrt(p)) + 1; x++) {
-    const t = Math.exp(-p * x * x / 2);
-    all += t;
-    if (odds + p / 2 * (2 * x + 1) > 1e-12) right += t;
-  }
-  return right / all;
-}
+// How often an intruder who starts at one half decides for the truth, from one count of precision p: where its noise is
+// 0 or more.
+const decided = (p) => 0.5 + 0.5 / theta(1 / p);
 
 // --- what one sees
 
@@ -597,6 +605,7 @@ function show() {
   });
   $("untold").hidden = Boolean(c);
   const [a, b] = exact(state.rho);
+  wrong("rho", "");
   if (document.activeElement !== $("rho")) $("rho").value = b === 1n ? `${a}` : Number(plan.rho.toPrecision(7));
   if (!$("total").held) $("total").value = Math.round(Math.log10(plan.rho) * 100);
   told(epsilon(D.relations[0], plan, COARSE));
@@ -659,7 +668,7 @@ function showRisk(found) {
       if (l < LEVELS - 1) up ??= l;
     } else if (sum(plan.each[l])) break;
   }
-  const ladder = believed(each, prior), chanceOf = one ? decided(one, 0.5) : 0.5, rare = (1 / D.delta[1]).toLocaleString("en-US");
+  const ladder = believed(each, prior), chanceOf = one ? decided(one) : 0.5, rare = (1 / D.delta[1]).toLocaleString("en-US");
   const [alone, aloneMost] = one ? twoLevels(one, null, prior) : [prior, prior];
   const others = up === null ? 0 : Math.max(1, Math.floor(LAST / UNIT[up]) - 1);
   const [both, bothMost] = one && up !== null ? twoLevels(one, above(EACH * plan.each[up][finest], one / others), prior) : [alone, aloneMost];
@@ -698,6 +707,12 @@ function showCurve(f) {
   $("curve-says").dataset.gap = gap;
 }
 
+// The totals that the slider has.
+const LEAST = 10 ** ($("total").min / 100), MOST = 10 ** ($("total").max / 100);
+function wrong(id, says) {
+  $(id).setAttribute("aria-invalid", String(says !== ""));
+  $(`${id}-wrong`).textContent = says;
+}
 function start() {
   build();
   try { state = fromText(decodeURIComponent(location.hash.slice(1))); } catch { state = copy(Object.values(PRESETS)[0]); }
@@ -707,17 +722,26 @@ function start() {
   });
   $("total").addEventListener("change", () => { $("total").held = false; });
   $("rho").addEventListener("change", () => {
-    const good = exact($("rho").value);
-    $("rho").setAttribute("aria-invalid", String(!good));
-    if (good) become({ ...copy(state), rho: $("rho").value.trim() });
+    const good = exact($("rho").value), within = good && near(good) >= LEAST && near(good) <= MOST;
+    if (within) become({ ...copy(state), rho: $("rho").value.trim() });
+    wrong("rho", within ? "" : `Give a number above 0, with a point, from ${LEAST} to ${MOST}. Epsilon is still that of ${state.rho}.`);
   });
+  // Variances are inverse to the total, so that the search needs one step.
   $("goal").addEventListener("submit", (event) => {
     event.preventDefault();
-    const margin = Number($("goal-margin").value), now = shown.f && Z * Math.sqrt((shown.f[$("goal-level").value] ?? ofAreas(shown.areas ??= areaVariances(shown.plan), 0.5))[$("goal-query").value]);
-    if (!(margin > 0) || !(now > 0)) { $("goal-says").textContent = "That count is exact, or there is no margin to reach."; return; }
-    const rho = shown.plan.rho * (now / margin) ** 2, digits = 10 ** (Math.floor(Math.log10(rho)) - 5);
+    const margin = Number($("goal-margin").value), says = $("goal-says");
+    says.textContent = "";
+    wrong("goal-margin", margin > 0 && margin < Infinity ? "" : "Give a number above 0, with a point.");
+    if (!(margin > 0 && margin < Infinity)) return;
+    const now = shown.f && Z * Math.sqrt((shown.f[$("goal-level").value] ?? ofAreas(shown.areas ??= areaVariances(shown.plan), 0.5))[$("goal-query").value]);
+    if (!now) { says.textContent = shown.f ? "That count is exact." : "No total is enough: these shares do not tell all cells apart."; return; }
+    const rho = shown.plan.rho * (now / margin) ** 2, digits = 10 ** (Math.floor(Math.log10(rho)) - 5), end = rho > MOST ? MOST : LEAST;
+    if (rho > MOST || rho < LEAST) {
+      says.textContent = `With these shares that needs rho = ${rho.toPrecision(3)}. The page knows totals from ${LEAST} to ${MOST}: at ${end} the margin is ±${say(now * Math.sqrt(shown.plan.rho / end))}.`;
+      return;
+    }
     become({ ...copy(state), rho: String(Number((Math.ceil(rho / digits) * digits).toPrecision(6))) });
-    $("goal-says").textContent = `With these shares the least total is rho = ${state.rho}, epsilon = ${$("epsilon").textContent}.`;
+    says.textContent = `With these shares the least total is rho = ${state.rho}, epsilon = ${$("epsilon").textContent}.`;
   });
   $("undo").addEventListener("click", () => { state = fromText(undone.pop()); show(); });
   const copied = (button, text) => async () => {

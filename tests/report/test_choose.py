@@ -172,6 +172,34 @@ def test_somebody_finds_the_least_budget_and_the_configuration_that_has_it(
     assert settled(page) == least
 
 
+def test_what_the_page_cannot_do_is_said_at_once_and_changes_nothing(
+    made: Callable[..., Path], page: Any
+) -> None:
+    page.goto(made("pl94-2010", *TABULATION).as_uri())
+    first = settled(page)
+    page.select_option("#goal-level", label="Tract")
+    for margin in ("0.1", "0.01", "0.001", "1000000000"):
+        page.fill("#goal-margin", margin)
+        page.keyboard.press("Enter")
+        assert "The page knows totals from 0.001 to 1000" in page.text_content("#goal-says")
+    for margin in ("", "0"):
+        page.fill("#goal-margin", margin)
+        page.keyboard.press("Enter")
+        assert "above 0" in page.text_content("#goal-margin-wrong")
+        assert not page.text_content("#goal-says")
+    for rho in ("abc", "-3", "0", "0,5", "", "1e9"):
+        page.fill("#rho", rho)
+        page.keyboard.press("Enter")
+        assert "above 0, with a point" in page.text_content("#rho-wrong")
+    assert settled(page) == first
+    page.fill("#rho", "1000")  # the most, with noise of hardly any width
+    page.keyboard.press("Enter")
+    assert not page.text_content("#rho-wrong")
+    assert settled(page)["epsilon"] > 1000
+    page.goto(f"{page.url.split('#')[0]}#{page.url.split('#')[1].replace('1000_', '1e6_', 1)}")
+    assert settled(page)["epsilon"] > 1e6
+
+
 def test_controls_keep_the_other_shares_in_proportion(made: Callable[..., Path], page: Any) -> None:
     page.goto(made("pl94-2010", *TABULATION).as_uri())
     settled(page)
