@@ -219,8 +219,8 @@ def _withhold(
     places: Sequence[Sequence[Ints]],
     bad: Sequence[_Violation],
 ) -> None:
-    """Of districts with a table at grain h, each violation takes it from one whose table its line
-    has, or else from one next to it: from the one that is so to most violations. Where there is
+    """Take tables of grain h from districts. Each violation takes it from one whose table its line
+    has, or else from one next to it: from the district that is so to most violations. Where there is
     none, all lose it."""
     near = []
     for unit, at, _, some in bad:
