@@ -542,6 +542,8 @@ function build() {
     (id === "goal-level" ? D.words.map(titled) : D.queries.map((q) => q.title))
       .forEach((text, i) => $(id).append(element("option", { value: i }, text)));
   }
+  const aims = D.words.map((level, l) => [level, D.curve.targets.filter((t) => t[0] === l).map((t) => D.queries[t[1]].title)]).filter((some) => some[1].length);
+  $("targets").textContent = `${D.curve.aim} (${aims.map(([level, titles]) => `${level}: ${titles.join(", ")}`).join("; ")})`;
   if (A) {
     $("goal-level").append(element("option", { value: LEVELS }, `${A.kind}: the middle one`));
     [`The middle one of ${A.titles.length}, count by count`, ...A.titles].forEach((text, i) => $("area").append(element("option", { value: i - 1 }, text)));
@@ -702,7 +704,7 @@ function showCurve(f) {
   const line = (i) => points.map((p) => `${x(p[0]).toFixed(1)},${yOf(p[i]).toFixed(1)}`).join(" ");
   const here = points.find((p) => !p[3]), ticks = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50].filter((t) => t < most && t > points.at(-1)[2]);
   $("curve").innerHTML = `<svg viewBox="0 0 ${W} ${H}" role="img" aria-labelledby="curve-says">${ticks.map((t) => `<path class="grid" d="M${left} ${yOf(t).toFixed(1)}H${W}"/><text x="${left - 6}" y="${(yOf(t) + 4).toFixed(1)}" text-anchor="end">${t} ×</text>`).join("")}${[0.25, 0.5, 0.75, 1].map((t) => `<text x="${x(t * edge).toFixed(1)}" y="${H - 20}" text-anchor="${t === 1 ? "end" : "middle"}">${(t * edge).toPrecision(2)}</text>`).join("")}<text x="${W / 2}" y="${H - 4}" text-anchor="middle">epsilon: less privacy to the right</text><polyline class="best" points="${line(2)}"/><polyline class="present" points="${line(1)}"/><circle cx="${x(here[0]).toFixed(1)}" cy="${yOf(here[1]).toFixed(1)}" r="6"/></svg>`;
-  $("curve-says").textContent = `Typical margin of ${asked.length} targets, in multiples of this configuration’s: ${Math.exp(change / 2).toPrecision(3)}. The best shares of the same total have margins ${gap > 1.0005 ? `${((1 - 1 / gap) * 100).toPrecision(2)} % narrower` : "no narrower"}, and no shares are more than ${((1 - Math.sqrt(D.curve.bound / D.curve.value)) * 100).toPrecision(1)} % better than those (dashed).`;
+  $("curve-says").textContent = `Typical margin of ${asked.length === 1 ? "the target" : `the ${asked.length} targets`} of ${D.curve.aim}, in multiples of this configuration’s: ${Math.exp(change / 2).toPrecision(3)}. The best shares of the same total have margins ${gap > 1.0005 ? `${((1 - 1 / gap) * 100).toPrecision(2)} % narrower` : "no narrower"}, and no shares are more than ${((1 - Math.sqrt(D.curve.bound / D.curve.value)) * 100).toPrecision(1)} % better than those (dashed).`;
   $("curve-says").dataset.change = Math.exp(change);
   $("curve-says").dataset.gap = gap;
 }
@@ -737,7 +739,7 @@ function start() {
     if (!now) { says.textContent = shown.f ? "That count is exact." : "No total is enough: these shares do not tell all cells apart."; return; }
     const rho = shown.plan.rho * (now / margin) ** 2, digits = 10 ** (Math.floor(Math.log10(rho)) - 5), end = rho > MOST ? MOST : LEAST;
     if (rho > MOST || rho < LEAST) {
-      says.textContent = `With these shares that needs rho = ${rho.toPrecision(3)}. The page knows totals from ${LEAST} to ${MOST}: at ${end} the margin is ±${say(now * Math.sqrt(shown.plan.rho / end))}.`;
+      says.textContent = `With these shares that needs rho = ${Number(rho.toPrecision(3))}. The page knows totals from ${LEAST} to ${MOST}: at ${end} the margin is ±${say(now * Math.sqrt(shown.plan.rho / end))}.`;
       return;
     }
     become({ ...copy(state), rho: String(Number((Math.ceil(rho / digits) * digits).toPrecision(6))) });

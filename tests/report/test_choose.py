@@ -243,6 +243,28 @@ def test_the_page_is_one_small_file_whose_controls_have_names(
     assert page.evaluate(unnamed) == 0
 
 
+def test_a_page_says_what_it_is_made_of(
+    plan: Das, made: Callable[..., Path], page: Any, tmp_path: Path
+) -> None:
+    """The tree of areas without ``--data`` is that of the configuration; targets have names."""
+    file, targets = tmp_path / "page.html", tmp_path / "mine.toml"
+    file.write_text("before")
+    code, out, err = plan("pl94-2010", "--page", file, "--areas", "SLDL")
+    assert (code, err) == (0, "")
+    tree = "the units of pl94_2010 on the optimized spine, with areas SLDL"
+    assert f"written: {file} over the one before; its tree: {tree}" in out
+    targets.write_text('[[target]]\nlevel = "Tract"\nquery = "votingage"\n', "utf-8")
+    page.goto(made("pl94-2010", *TABULATION, "--optimize", targets).as_uri())
+    settled(page)
+    assert page.text_content("#targets") == "mine (tract: Voting age)"
+    assert "Typical margin of the target of mine" in page.text_content("#curve-says")
+    targets.write_text('[[target]]\nlevel = "Tract"\nquery = "total"\nwithin = 9\n', "utf-8")
+    code, _, err = plan("pl94-2010", "--optimize", targets, "--units", NATION)
+    assert code == 2
+    assert "target.0.within" in err
+    assert "[[target]] has query, weight, margin" in err
+
+
 def test_a_tree_is_counted_in_the_input_without_its_records(made: Callable[..., Path]) -> None:
     units = data(made("pl94-2010", units=()))["units"]
     assert units[0] == 1

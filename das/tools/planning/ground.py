@@ -88,7 +88,12 @@ def tree_sizes(
         return _sizes_of_release(spec, paths[0])
     spine = PublicTree.read(spec, paths, progress).trees(spec)[spec.persons.name].spine
     read = ", ".join(Path(p).name for p in paths or spec.data.path)
-    return TreeSizes(tuple(spine.units(lv) for lv in spine.levels), f"the units of {read}")
+    says = f"the units of {read}{_on(spec)}"
+    return TreeSizes(tuple(spine.units(lv) for lv in spine.levels), says)
+
+
+def _on(spec: RunSpec) -> str:
+    return " on the optimized spine" if spec.geography.spine == "optimized" else ""
 
 
 def _sizes_of_release(spec: RunSpec, path: Path) -> TreeSizes:
@@ -107,7 +112,7 @@ def _sizes_of_release(spec: RunSpec, path: Path) -> TreeSizes:
     each = [np.bincount(spine.up(lowest, lv), people, spine.units(lv)) for lv in spine.levels]
     return TreeSizes(
         tuple(spine.units(lv) for lv in spine.levels),
-        f"the release {release.after.name!r}: its units, and how many persons it published of each",
+        f"the release {release.after.name!r}: its units{_on(spec)}, and how many persons it published of each",
         tuple(float(np.median(e[e > 0])) for e in each),
         run=True,
     )

@@ -34,8 +34,7 @@ from das.design.tree import Placement, Tree
 from das.engine.display import Live
 from das.errors import DasError, UserError
 from das.files import packaged
-from das.files.atomic import write_text
-from das.files.run.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory, write_outside
 from das.model import tabulation
 from das.model.budget import ALL, Neighbours, PlannedMeasurement, UnitPath
 from das.model.names import level_inside, level_words
@@ -87,8 +86,11 @@ def write_page(
             where="--areas",
             remedy="give fewer areas, or a part of the data",
         )
-    write_text(file, text, None if run is None else 0o600)
-    click.echo(f"written: {file}" + (" (confidential: it counts real persons)" if run else ""))
+    over = " over the one before" if file.exists() else ""
+    write_outside(file, text.encode(), confidential=run is not None)
+    secret = " (confidential: it counts real persons)" if run else ""
+    what = found.says + (f", with areas {found.areas[0]}" if found.areas else "")
+    click.echo(f"written: {file}{over}{secret}; its tree: {what}")
 
 
 def page(
@@ -126,7 +128,7 @@ def data(spec: RunSpec, config: str, known: TreeSizes, targets: Path | None) -> 
         )
     plans = {"This configuration": planned.plan} | _presets(planned, levels)
     ground = of_units(spec, planned, known.units)
-    target_set = _targets(targets, planned, levels)
+    aim, target_set = _targets(targets, planned, levels)
     asked = [w.estimand.query for w in target_set.targets]
     names = dict.fromkeys(d.query for plan in plans.values() for d in plan.plain)
     queries = _in_order(planned.schema, [*names, *(q for q in asked if q not in names)])
@@ -149,7 +151,7 @@ def data(spec: RunSpec, config: str, known: TreeSizes, targets: Path | None) -> 
         **_classes(planned.plan, levels),
         **_relations(spec, planned, queries),
         "presets": {name: _weights(plan, levels, queries) for name, plan in plans.items()},
-        "curve": _curve(planned, target_set, ground, levels, queries),
+        "curve": {"aim": aim, **_curve(planned, target_set, ground, levels, queries)},
         "areas": known.areas and _areas(known.areas, model, planned.plan, levels, queries),
         "toml": _toml(spec),
     }
@@ -409,12 +411,13 @@ def _whole(shares: Sequence[Fraction]) -> list[str]:
     return [str(int(p * below)) for p in parts]
 
 
-def _targets(given: Path | None, planned: Planned, levels: Sequence[str]) -> TargetSet:
+def _targets(given: Path | None, planned: Planned, levels: Sequence[str]) -> tuple[str, TargetSet]:
     """What the curve is about: the targets of a file without its limits and guards, so that no
-    shares are better; or all that is measured."""
+    shares are better; or all that is measured. And what they are called."""
     pairs = [(d.level, d.query) for d in planned.plan.plain]
+    where = Path(POLICY) if given is None else given
+    aim = where.stem
     try:
-        where = Path(POLICY) if given is None else given
         written = read_targets(packaged.targets(where), where=str(where))
         found = target_set_of(
             written, "best", (), planned.schema, levels, pairs, str(where)
@@ -422,14 +425,14 @@ def _targets(given: Path | None, planned: Planned, levels: Sequence[str]) -> Tar
     except DasError:
         if given is not None:
             raise
-        found = tuple(AccuracyTarget(Estimand(*pair)) for pair in pairs)
+        aim, found = "the plan", tuple(AccuracyTarget(Estimand(*pair)) for pair in pairs)
     if any(w.estimand.areas for w in found):
         raise UserError(
             "areas need real blocks, and the page knows how many units there are",
             where="--optimize",
             remedy="name targets of levels, or leave --page out",
         )
-    return TargetSet("best", tuple(AccuracyTarget(w.estimand, w.weight) for w in found))
+    return aim, TargetSet("best", tuple(AccuracyTarget(w.estimand, w.weight) for w in found))
 
 
 def _curve(

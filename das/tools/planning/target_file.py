@@ -178,7 +178,8 @@ def read_targets(text: str, *, where: str) -> TargetsFile:
         raise SpecError(
             f"{error.error_count()} fault(s) in the targets:\n{faults}",
             where=where,
-            remedy="docs/how-to/strategy.md lists the keys of a file of targets",
+            remedy=f"[[target]] has {', '.join(LevelTarget.model_fields)}; [[area]] has"
+            f" {', '.join(AreaTarget.model_fields)}. docs/how-to/strategy.md explains them",
         ) from None
     except (ValueError, RecursionError) as error:
         raise SpecError(f"not valid TOML: {error}", where=where, remedy="fix that line") from None
