@@ -144,6 +144,9 @@ def test_users_of_a_level_weigh() -> None:
     for wrong in ({"order": "any"}, {"rounds": -1}, {"users": {"Block": -1}}):
         with pytest.raises(SpecError):
             least(**wrong)
+    for k, m in ((0, 3), (100, 0), (100, 1), (3, 10)):
+        with pytest.raises(SpecError, match=f"k is {k}, and m is {m}"):
+            LeastCoarsening(CHAIN, k=k, m=m)
     assert least(other=2).label.endswith("no count under 3, 2 others or more")
 
 
@@ -283,14 +286,17 @@ def test_changed_tables_of_districts_are_found(tmp_path: Path) -> None:
 def test_districts_without_a_code_are_none() -> None:
     with pytest.raises(SpecError, match="no place is in one"):
         publication(("Part",))
-    with pytest.raises(SpecError, match="no 'Town'"):
+    with pytest.raises(SpecError, match="no 'Town'") as said:
         publication(("Town",))
+    assert "Ward, Part" in str(said.value)
 
 
 def test_the_command_writes_and_verifies(shared_data: Path, tmp_path: Path) -> None:
-    data = shared_data / "pl94_2010" / "ri" / "ri2010_bristol_44001.pl.zip"
-    if not data.exists():
-        pytest.skip(f"no {data}")
+    official = shared_data / "pl94_2010" / "ri" / "ri2010_bristol_44001.pl.zip"
+    if not official.exists():
+        pytest.skip(f"no {official}")
+    data = tmp_path / "bristol.zip"  # the names of what is in it tell the year
+    data.symlink_to(official)
     out = tmp_path / "out"
     command = ["frontier", "protect", "coarsen-least", "--data", str(data), "--out", str(out)]
     more = ["--set", "order=number", "--districts", "SLDL", "--microdata"]
@@ -307,8 +313,12 @@ def test_the_command_writes_and_verifies(shared_data: Path, tmp_path: Path) -> N
     assert checked.output.count("right: ") == 6
     for wrong in (["--seed", "1"], ["--study", str(data)]):
         assert CliRunner().invoke(main, [*command, *wrong]).exit_code == 2
-    elsewhere = [*command[:4], str(tmp_path / "people.csv"), "--out", str(tmp_path / "other")]
-    assert "is no redistricting file" in CliRunner().invoke(main, elsewhere).output
+    assert "bits" not in done.output  # the cost is confidential, and any output may be kept
+    for name, says in (("no.zip", "is not there"), ("people.csv", "is no redistricting file")):
+        (tmp_path / "people.csv").touch()
+        elsewhere = [*command[:4], str(tmp_path / name), "--out", str(tmp_path / "other")]
+        assert says in CliRunner().invoke(main, elsewhere).output
+    assert "names no records" in CliRunner().invoke(main, [*command[:3], *command[5:]]).output
     wrong = ["frontier", "protect", "none", "--data", "x", "--out", "y", "--districts", "SLDL"]
     assert "belongs to coarsen-least" in CliRunner().invoke(main, wrong).output
 

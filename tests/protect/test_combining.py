@@ -108,6 +108,11 @@ def test_the_command_writes_every_count(
     _, true = exact(run)
     assert sum(by_group.values()) == pytest.approx(true.totals().sum(), abs=1)
     assert out.stat().st_mode & 0o777 == 0o700
+    code, _, err = commands.named("risk combine")(folder, run, *told)  # in the other order
+    assert (code, "is there already, and not empty" in err) == (2, True)
+    again = ("--out", tmp_path / "again", *told[2:])
+    assert commands.named("risk combine")(folder, run, *again)[0] == 0
+    assert (tmp_path / "again" / "counts.csv").read_bytes() == (out / "counts.csv").read_bytes()
 
 
 def codes_of(folder: Path) -> set[str]:
@@ -132,9 +137,11 @@ def test_what_does_not_belong_together_is_refused(
 
 
 def test_the_account_says_what_keeps_a_guarantee(
-    run: Path, folder: Path, commands: Commands
+    run: Path, folder: Path, commands: Commands, worlds: Worlds
 ) -> None:
     account = commands.named("account")
+    code, _, err = account(worlds.run("run.seed=1"), folder)
+    assert (code, "the noisy release has none" in err) == (2, True)
     code, said, _ = account(folder, run)
     assert code == 0
     assert "two persons' places, within one" in said

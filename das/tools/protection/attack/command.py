@@ -28,6 +28,7 @@ from das.files.messages import privacy_of
 from das.files.run.run_directory import (
     RunDirectory,
     create_private,
+    refuse_full,
     refuse_inside_release,
     release_of,
 )
@@ -130,6 +131,9 @@ def combine(
     exact tables of `das frontier protect coarsen-least`. The posterior of every count is written, and
     printed is what is left of the guarantee of NOISY."""
     refuse_inside_release(out)
+    refuse_full(out)
+    if (noisy / least.CERTIFICATE).is_file() and not (coarse / least.CERTIFICATE).is_file():
+        noisy, coarse = coarse, noisy  # either order is plain
     if truth and not RunDirectory(noisy).has_truth():
         raise UserError(
             "has no truth to compare with",

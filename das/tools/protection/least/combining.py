@@ -139,18 +139,7 @@ def combined(
     groups. Raises :class:`UserError` where they are not of the same places and cells."""
     universe = release.after.universes[0]
     tables = _tables(coarse, universe, release, grain)
-    codes = encoded(coarse.areas[coarse.lowest].codes)
-    lowest = release.spine.levels[-1]
-    geoids = release.spine.geoids(lowest)
-    known = geoids if (geoids != b"").all() else release.spine.codes[-1]
-    units = places(known, codes)
-    if (units < 0).any():
-        code = str(codes[int((units < 0).argmax())], "utf-8")
-        raise UserError(
-            f"the coarse tables have {level_inside(lowest)} {code}, the noisy release has none",
-            where=release.folder,
-            remedy="give two releases of the same census over the same places",
-        )
+    codes, units = _units(coarse, release)
     finest = tables.chain.grains[-1]
     progress.stage("read measurements", None)
     noisy = _noisy(release, universe, units, finest.index)
@@ -166,6 +155,23 @@ def combined(
         grouped(release.published(universe).some(units), finest),
         posterior(tables, noisy, seed, rounds),
     )
+
+
+def _units(coarse: LeastRelease, release: OpenedRelease) -> tuple[Codes, Ints]:
+    """The codes of the lowest units, and their numbers in the noisy release."""
+    codes = encoded(coarse.areas[coarse.lowest].codes)
+    lowest = release.spine.levels[-1]
+    geoids = release.spine.geoids(lowest)
+    known = geoids if (geoids != b"").all() else release.spine.codes[-1]
+    units = places(known, codes)
+    if (units < 0).any():
+        code = str(codes[int((units < 0).argmax())], "utf-8")
+        raise UserError(
+            f"the coarse tables have {level_inside(lowest)} {code}, the noisy release has none",
+            where=release.folder,
+            remedy="give two releases of the same census over the same places",
+        )
+    return codes, units
 
 
 def _tables(
@@ -226,7 +232,8 @@ def _noisy(release: OpenedRelease, universe: Universe, units: Ints, group: Ints)
 
 def remaining(release: OpenedRelease, coarse: LeastRelease) -> list[RemainingBound]:
     """Which differences keep a guarantee and which have none. Raises :class:`UserError` for tables
-    of other cells."""
+    of other places or cells."""
+    _units(coarse, release)
     stated = read_ours(release.folder)
     universe, *others = release.after.universes
     last = coarse.tables.chain.grains[-1].name

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -275,11 +275,17 @@ def protect(
     page."""
     refuse_inside_release(out)
     if method == COARSEN:
-        if data is None or study or points or seed is not None:
+        if data is None:
+            raise UserError(
+                "names no records",
+                where=COARSEN,
+                remedy="--data: a state's redistricting file, or a folder of linked records",
+            )
+        if study or points or seed is not None:
             raise UserError("takes --data, --set, --districts and --microdata", where=COARSEN)
         with Live(quiet) as progress:
             found = coarsen_least(data, settings, districts, microdata, out, progress)
-        _say_coarsened(*found, out)
+        _say_coarsened(found, out)
         return
     if districts or microdata:
         where = "--districts" if districts else "--microdata"
@@ -295,13 +301,9 @@ def protect(
         click.echo(f"written: {path}")
 
 
-def _say_coarsened(release: LeastRelease, solution: Mapping[str, Any], out: Path) -> None:
-    said, times = release.certificate, solution["times_the_bound"]
-    bound = f", at most {times} times the least" if times else ""
-    click.echo(
-        f"cost {solution['cost_bits']:,.0f} bits{bound}; {said['families_exact']:,} of"
-        f" {said['families']:,} families solved exactly"
-    )
+def _say_coarsened(release: LeastRelease, out: Path) -> None:
+    said = release.certificate
+    click.echo(f"{said['families_exact']:,} of {said['families']:,} families solved exactly")
     for kind in said["districts"]:
         shown = [
             int((release.areas[kind].grain >= h).sum()) for h in range(1, len(release.tables.chain))
@@ -310,7 +312,8 @@ def _say_coarsened(release: LeastRelease, solution: Mapping[str, Any], out: Path
             f"{level_words(kind)}: {', '.join(map(str, shown))} of {len(release.areas[kind].codes)}"
             " keep their tables, by grain"
         )
-    click.echo(f"written: {out}; its folder confidential is not to be published")
+    kept = out / "confidential" / "solution.json"
+    click.echo(f"written: {out}; cost, bound and audit, not to be published: {kept}")
     click.echo("next:")
     click.echo(f"  {shlex.join(['das', 'frontier', 'verify', str(out)])}")
 

@@ -466,7 +466,7 @@ def coarsen_least(
     persons: bool,
     out: Path,
     progress: Progress,
-) -> tuple[LeastRelease, dict[str, Any]]:
+) -> LeastRelease:
     """Write the publication of the least coarsening of redistricting files, or of linked records,
     to the folder ``out``. What is confidential about it has a folder by itself there."""
     if out.exists():
@@ -488,7 +488,7 @@ def coarsen_least(
         least_files.write(draft, found)
         create_private(draft / "confidential")
         atomic.write_json(draft / "confidential" / "solution.json", solution, 0o600)
-    return found, solution
+    return found
 
 
 def protect_records(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -270,19 +271,22 @@ class CountedPlaces(Frozen):
     names: Mapping[str, Names]
 
 
-#: Readers by what the name of a redistricting file has in it, and the levels of their places.
+#: Readers by what the names of a redistricting file's files have in them, and the levels of their places.
 _READERS = {"2010": "pl94-2010", "2020": "pl94-2020"}
 _LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
 
 
 def redistricting(path: Path, progress: Progress) -> CountedPlaces:
     """The persons of redistricting files of a state. Raises :class:`InputError`."""
-    reader = next((r for year, r in _READERS.items() if year in path.name), None)
+    if not path.exists():
+        raise InputError("is not there", where=path, remedy="check the path")
+    names = [*(ZipFile(path).namelist() if is_zipfile(path) else ()), path.name]
+    reader = next((r for name in names for y, r in _READERS.items() if y in name), None)
     if reader is None or not path.is_file():
         raise InputError(
             "is no redistricting file, and no folder of linked records",
             where=path,
-            remedy="such as ri2010.pl.zip, with its official name",
+            remedy="such as ri2010.pl.zip, whose files have their official names: rigeo2010.pl",
         )
     extract = readers.read(reader, [path], PL94, progress=progress)
     spine, unit = tabulation.spine(extract.blocks, _LEVELS)

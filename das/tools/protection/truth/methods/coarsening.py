@@ -189,6 +189,12 @@ class LeastCoarsening(ProtectionMethod):
     def __post_init__(self) -> None:
         where = "method least-coarsening"
         _ = self.rules
+        if not 2 <= self.m <= self.k:
+            raise SpecError(
+                f"k is {self.k}, and m is {self.m}",
+                where=where,
+                remedy="m must be 2 or more, and k at least m: a count that is not 0 has m persons",
+            )
         if self.order not in ORDERS:
             raise SpecError(
                 f"order is {self.order!r}", where=where, remedy=f"it can be {', '.join(ORDERS)}"
@@ -280,6 +286,13 @@ def coarsened(
     """The publication of the least coarsening; and what is confidential about it: the cost, its
     bound, and what the audit found. ``kinds`` of districts besides the levels may cut atoms, which
     are joined for their sake, or not. ``persons``: with synthetic microdata."""
+    for kind in kinds:
+        if kind not in counted.fields:
+            raise SpecError(
+                f"the records have no {kind!r}",
+                where="--districts",
+                remedy=f"they have {', '.join(counted.fields) or 'none'}; levels have tables anyway",
+            )
     known = counted.counts.open("to find the least coarsening that passes the rules")
     progress.stage("find the atoms", None)
     lived, tree = method.tree(counted.schema, counted.spine, known)
@@ -348,12 +361,6 @@ def _certificate(
 def _districts(counted: CountedPlaces, kind: str, lived: Ints) -> tuple[Codes, Ints]:
     """The codes of districts, and the number of each unit's; -1 for an empty code, or one of nines
     or Zs alone, which mean none."""
-    if kind not in counted.fields:
-        raise SpecError(
-            f"the records have no {kind!r}",
-            where="districts",
-            remedy=f"they have {', '.join(counted.fields) or 'none'}",
-        )
     names, area = np.unique(counted.fields[kind][lived], return_inverse=True)
     none = np.array([not c.strip(b" 9Z") for c in names.tolist()])
     if none.all():
