@@ -318,7 +318,7 @@ def test_the_command_writes_and_verifies(shared_data: Path, tmp_path: Path) -> N
         (tmp_path / "people.csv").touch()
         elsewhere = [*command[:4], str(tmp_path / name), "--out", str(tmp_path / "other")]
         assert says in CliRunner().invoke(main, elsewhere).output
-    assert "names no records" in CliRunner().invoke(main, [*command[:3], *command[5:]]).output
+    assert "needs --data" in CliRunner().invoke(main, [*command[:3], *command[5:]]).output
     wrong = ["frontier", "protect", "none", "--data", "x", "--out", "y", "--districts", "SLDL"]
     assert "belongs to coarsen-least" in CliRunner().invoke(main, wrong).output
 

@@ -132,14 +132,9 @@ def combine(
     printed is what is left of the guarantee of NOISY."""
     refuse_inside_release(out)
     refuse_full(out)
-    if (noisy / least.CERTIFICATE).is_file() and not (coarse / least.CERTIFICATE).is_file():
+    if (noisy / least.CERTIFICATE).is_file():
         noisy, coarse = coarse, noisy  # either order is plain
-    if truth and not RunDirectory(noisy).has_truth():
-        raise UserError(
-            "has no truth to compare with",
-            where=noisy,
-            remedy="give a run with its folder confidential/, or leave --truth out",
-        )
+    _refuse_without(truth, noisy)
     release, tables = open_release(release_of(noisy)), least.read(coarse)
     with Live(quiet) as progress:
         both = combined(release, tables, progress=progress, **given)
@@ -167,6 +162,15 @@ def combine(
         click.echo(f"written: {written}")
 
     return CommandAnswer(data, for_a_reader)
+
+
+def _refuse_without(truth: bool, noisy: Path) -> None:
+    if truth and not RunDirectory(noisy).has_truth():
+        raise UserError(
+            "has no truth to compare with",
+            where=noisy,
+            remedy="give a run with its folder confidential/, or leave --truth out",
+        )
 
 
 def _compared(both: CombinedCounts, true: NDArray[np.int64], show_errors: bool) -> None:

@@ -275,14 +275,9 @@ def protect(
     page."""
     refuse_inside_release(out)
     if method == COARSEN:
-        if data is None:
-            raise UserError(
-                "names no records",
-                where=COARSEN,
-                remedy="--data: a state's redistricting file, or a folder of linked records",
-            )
-        if study or points or seed is not None:
-            raise UserError("takes --data, --set, --districts and --microdata", where=COARSEN)
+        if data is None or study or points or seed is not None:
+            what = "needs --data; takes --set, --districts and --microdata, and nothing else"
+            raise UserError(what, where=COARSEN)
         with Live(quiet) as progress:
             found = coarsen_least(data, settings, districts, microdata, out, progress)
         _say_coarsened(found, out)

@@ -286,19 +286,13 @@ def coarsened(
     """The publication of the least coarsening; and what is confidential about it: the cost, its
     bound, and what the audit found. ``kinds`` of districts besides the levels may cut atoms, which
     are joined for their sake, or not. ``persons``: with synthetic microdata."""
-    for kind in kinds:
-        if kind not in counted.fields:
-            raise SpecError(
-                f"the records have no {kind!r}",
-                where="--districts",
-                remedy=f"they have {', '.join(counted.fields) or 'none'}; levels have tables anyway",
-            )
     known = counted.counts.open("to find the least coarsening that passes the rules")
     progress.stage("find the atoms", None)
     lived, tree = method.tree(counted.schema, counted.spine, known)
+    each = {kind: _districts(counted, kind, lived) for kind in kinds}
     least = method.solved(tree)
     atom, small = without_small(tree, least)
-    districts, atom, audit = _kept(counted, tree, lived, atom, kinds)
+    districts, atom, audit = _kept(counted, tree, atom, each)
     spine = counted.spine.restricted(counted.spine.levels[-1], lived)
     tables = Staircase.from_counts(tree.chain, atom, tree.counts[-1][-1])
     areas = {level: _level(tables, spine, level) for level in spine.levels}
@@ -324,16 +318,14 @@ def coarsened(
 def _kept(
     counted: CountedPlaces,
     tree: CountTree,
-    lived: Ints,
     atom: tuple[Ints, ...],
-    kinds: Sequence[str],
+    each: Mapping[str, tuple[Codes, Ints]],
 ) -> tuple[dict[str, ShownAreas], tuple[Ints, ...], dict[str, Any]]:
     """Districts by kind, the atoms that were joined for them, and what was found."""
-    each = [_districts(counted, kind, lived) for kind in kinds]
-    if not kinds:
+    if not each:
         return {}, atom, {}
-    kept, districts = kept_districts(tree, atom, [area for _, area in each]), {}
-    for kind, (codes, area), grain in zip(kinds, each, kept.grain, strict=True):
+    kept, districts = kept_districts(tree, atom, [area for _, area in each.values()]), {}
+    for (kind, (codes, area)), grain in zip(each.items(), kept.grain, strict=True):
         names = counted.names.get(kind)
         words = blank(len(codes)) if names is None else names.at(codes)
         sums = [summed_by(area, c) for c in tree.counts[-1]]
@@ -361,6 +353,12 @@ def _certificate(
 def _districts(counted: CountedPlaces, kind: str, lived: Ints) -> tuple[Codes, Ints]:
     """The codes of districts, and the number of each unit's; -1 for an empty code, or one of nines
     or Zs alone, which mean none."""
+    if kind not in counted.fields:
+        raise SpecError(
+            f"the records have no {kind!r}",
+            where="--districts",
+            remedy=f"they have {', '.join(counted.fields) or 'none'}; levels have tables anyway",
+        )
     names, area = np.unique(counted.fields[kind][lived], return_inverse=True)
     none = np.array([not c.strip(b" 9Z") for c in names.tolist()])
     if none.all():
