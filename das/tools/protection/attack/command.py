@@ -134,7 +134,9 @@ def combine(
     refuse_full(out)
     if (noisy / least.CERTIFICATE).is_file():
         noisy, coarse = coarse, noisy  # either order is plain
-    _refuse_without(truth, noisy)
+    if truth and not RunDirectory(noisy).has_truth():
+        remedy = "give a run with its folder confidential/, or leave --truth out"
+        raise UserError("has no truth to compare with", where=noisy, remedy=remedy)
     release, tables = open_release(release_of(noisy)), least.read(coarse)
     with Live(quiet) as progress:
         both = combined(release, tables, progress=progress, **given)
@@ -162,15 +164,6 @@ def combine(
         click.echo(f"written: {written}")
 
     return CommandAnswer(data, for_a_reader)
-
-
-def _refuse_without(truth: bool, noisy: Path) -> None:
-    if truth and not RunDirectory(noisy).has_truth():
-        raise UserError(
-            "has no truth to compare with",
-            where=noisy,
-            remedy="give a run with its folder confidential/, or leave --truth out",
-        )
 
 
 def _compared(both: CombinedCounts, true: NDArray[np.int64], show_errors: bool) -> None:

@@ -186,11 +186,8 @@ def _tables(
             where="--grain",
             remedy=f"name one of {', '.join(names[1:])}",
         )
-    last = (
-        names.index(grain)
-        if grain is not None
-        else max(1, *(h for h, g in enumerate(said) if len(g) <= GROUPS))
-    )
+    few = max(1, *(h for h, g in enumerate(said) if len(g) <= GROUPS))
+    last = few if grain is None else names.index(grain)
     try:
         chain = Chain.spelled(names[: last + 1], universe.schema)
     except SpecError as error:
@@ -239,9 +236,8 @@ def remaining(release: OpenedRelease, coarse: LeastRelease) -> list[RemainingBou
     last = coarse.tables.chain.grains[-1].name
     finest = _tables(coarse, universe, release, last).chain.grains[-1]
     changes, lost, kept = stated.changes[universe.name], [], []
-    most = [c for c in changes if c.kind == "attributes"][
-        -1:
-    ]  # it covers those of fewer attributes
+    # the last covers those of fewer attributes
+    most = [c for c in changes if c.kind == "attributes"][-1:]
     for change in changes:
         if change.kind == "attributes":
             every, some = _unseen(universe.schema, finest, change.what.split(" * "))

@@ -317,11 +317,8 @@ def _check_level(path: Path, tables: Staircase, level: str, areas: ShownAreas) -
         sums = tables.tables(h, areas.area)
         for u in np.flatnonzero(areas.grain == h).tolist():
             if own[u] < h or not np.array_equal(areas.table[u], sums[u]):
-                raise InputError(
-                    f"the table of {level_words(level)} {areas.codes[u]} by {grain.name} is no sum"
-                    " of atoms",
-                    where=path,
-                )
+                said = f"the table of {level_words(level)} {areas.codes[u]} by {grain.name}"
+                raise InputError(f"{said} is no sum of atoms", where=path)
 
 
 def _check_districts(
@@ -335,17 +332,14 @@ def _check_districts(
         for u in np.flatnonzero(areas.grain >= h).tolist():
             counts[u] = tables.chain.coarser(areas.table[u][None], int(areas.grain[u]), h)[0]
         lower, upper = tables.bounds_of_areas(h, areas.area)
-        each = {
-            "has other sums than the atoms of the same places": tables.at_odds(
-                h, areas.area, areas.grain >= h, counts
-            ),
-            "does not pass the rules": ~rules.passing(counts, grain) & (h > 0),
-            "has counts beyond the bounds of its places": ((counts < lower) | (counts > upper)).any(
-                axis=1
-            ),
-        }
-        for what, wrong in each.items():
-            for u in np.flatnonzero(wrong & (areas.grain >= h)).tolist():
+        shown, beyond = areas.grain >= h, ((counts < lower) | (counts > upper)).any(axis=1)
+        other = tables.at_odds(h, areas.area, shown, counts)
+        for what, wrong in (
+            ("has other sums than the atoms of the same places", other),
+            ("does not pass the rules", ~rules.passing(counts, grain) & (h > 0)),
+            ("has counts beyond the bounds of its places", beyond),
+        ):
+            for u in np.flatnonzero(wrong & shown).tolist():
                 said = f"the table of {level_words(kind)} {areas.codes[u]} by {grain.name} {what}"
                 raise InputError(said, where=path)
     return int((areas.grain > own).sum())

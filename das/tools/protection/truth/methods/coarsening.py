@@ -190,11 +190,8 @@ class LeastCoarsening(ProtectionMethod):
         where = "method least-coarsening"
         _ = self.rules
         if not 2 <= self.m <= self.k:
-            raise SpecError(
-                f"k is {self.k}, and m is {self.m}",
-                where=where,
-                remedy="m must be 2 or more, and k at least m: a count that is not 0 has m persons",
-            )
+            what = f"k is {self.k}, and m is {self.m}: m must be 2 or more, and k not below m"
+            raise SpecError(what, where=where)
         if self.order not in ORDERS:
             raise SpecError(
                 f"order is {self.order!r}", where=where, remedy=f"it can be {', '.join(ORDERS)}"
