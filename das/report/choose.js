@@ -743,7 +743,7 @@ function start() {
       return;
     }
     become({ ...copy(state), rho: String(Number((Math.ceil(rho / digits) * digits).toPrecision(6))) });
-    says.textContent = `With these shares the least total is rho = ${state.rho}, epsilon = ${$("epsilon").textContent}.`;
+    says.textContent = `With these shares the least total is rho = ${state.rho}, epsilon = ${upward(epsilon(D.relations[0], shown.plan, FINE))}.`;
   });
   $("undo").addEventListener("click", () => { state = fromText(undone.pop()); show(); });
   const copied = (button, text) => async () => {

@@ -258,6 +258,12 @@ def test_a_page_says_what_it_is_made_of(
     settled(page)
     assert page.text_content("#targets") == "mine (tract: Voting age)"
     assert "Typical margin of the target of mine" in page.text_content("#curve-says")
+    page.click("text=Best for the targets")
+    page.select_option("#goal-level", label="Tract")
+    page.fill("#goal-margin", "0.1")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert f"epsilon = {page.text_content('#epsilon')}." in page.text_content("#goal-says")
     targets.write_text('[[target]]\nlevel = "Tract"\nquery = "total"\nwithin = 9\n', "utf-8")
     code, _, err = plan("pl94-2010", "--optimize", targets, "--units", NATION)
     assert code == 2
