@@ -2,8 +2,8 @@
 guarantee.
 
 *What is left.* Exact tables have no epsilon. Between two data sets with the same exact tables, the
-noisy release still has its guarantee, unless the search would have chosen other atoms for one of
-them: the choice tells these apart. The least such difference is an exchange: two persons of one
+noisy release still has its guarantee. If the search would have chosen other atoms for one of them,
+the choice tells the two apart. The least such difference is an exchange: two persons of one
 atom, in two lowest units, have each other's places. Each query at the levels below the area
 that holds both then changes by 1 at four answers. One person who moves within it changes two. So
 the squared L2 distance is at most twice that of the move, and so is the cost
@@ -72,8 +72,8 @@ class RemainingBound:
 #: What a reader must know of the two together.
 EXACT = (
     "Exact tables have no epsilon. Between data that would have the same coarse release, with the"
-    " same choice of atoms, the noisy release keeps its guarantee. Then two persons of one area who"
-    " exchange places cost at most twice a move of one. The noise of each exact sum is public."
+    " same atoms, the noisy release keeps its guarantee. Then two persons of one area who exchange"
+    " places cost at most twice a move of one. The noise of each exact sum is public."
 )
 
 
