@@ -171,6 +171,7 @@ def test_a_publication_is_checked_from_its_folder(tmp_path: Path) -> None:
     assert release.areas["Ward"].grain.max() > 0
     page = (tmp_path / "index.html").read_text()
     assert "epsilon is infinite" in page
+    assert "exact, and may be small" in page
     assert '<th scope="col">race by hispanic</th>' in page  # titles, not the names of queries
     groups, grain = release.areas["Group"].codes, release.areas["Group"].grain
     assert page.count("<rect") == len(groups)  # a tile for each, with its finest grain
@@ -308,6 +309,10 @@ def test_the_command_writes_and_verifies(shared_data: Path, tmp_path: Path) -> N
     frame = read_frame(out / "persons")  # in the columns of the Bureau's files
     assert {"TABBLK", "VOTING_AGE", "CENHISP", "CENRACE"} < set(frame.columns)
     assert "State House district: 4, 4" in done.output
+    assert "not reached: " in done.output  # a county has too few for the finest grains
+    page = (out / "index.html").read_text()
+    assert "Not even the whole passes at what is finer" in page
+    assert "<title>Census Tract 301, Block Group 1: " in page
     checked = CliRunner().invoke(main, ["frontier", "verify", str(out)])
     assert checked.exit_code == 0, checked.output
     assert checked.output.count("right: ") == 6

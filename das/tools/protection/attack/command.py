@@ -83,11 +83,8 @@ def reconstruct(
     records are taken at face value, and compared with the truth."""
     if is_release(folder):
         if out is not None:
-            raise UserError(
-                "a release publishes records, and there is no guess to write",
-                where="--out",
-                remedy="leave it out, or name a folder of tables",
-            )
+            remedy = "leave it out, or name a folder of tables"
+            raise UserError("there is no guess to write", where="--out", remedy=remedy)
         return _scored(scored_release(folder, truth), privacy_of(folder))
     if out is None:
         raise UserError("name a folder for the guess", where="--out", remedy="such as --out guess")

@@ -128,18 +128,14 @@ class Chain(Frozen):
 
     def __post_init__(self) -> None:
         if len(self.grains) < 2 or len(self.grains[0]) != 1:
-            raise SpecError(
-                "a chain begins with the total, and has a finer grain",
-                where=WHERE,
-                remedy='such as ["total", "votingage", "votingage * cenrace"]',
-            )
+            remedy = 'such as ["total", "votingage", "votingage * cenrace"]'
+            what = "a chain begins with the total, and has a finer grain"
+            raise SpecError(what, where=WHERE, remedy=remedy)
         for coarse, fine in zip(self.grains, self.grains[1:], strict=False):
             if not fine.refines(coarse) or len(fine) <= len(coarse):
-                raise SpecError(
-                    f"{fine.name!r} does not refine {coarse.name!r}",
-                    where=WHERE,
-                    remedy="each grain must divide groups of the one before, and join none",
-                )
+                remedy = "each grain must divide groups of the one before, and join none"
+                what = f"{fine.name!r} does not refine {coarse.name!r}"
+                raise SpecError(what, where=WHERE, remedy=remedy)
 
     @staticmethod
     def spelled(names: Sequence[str], schema: Schema) -> Chain:
@@ -191,10 +187,8 @@ class Rules:
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("m", self.m), ("other", self.other)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise SpecError(
-                    f"{name} is {value!r}: it must be an integer from 0 on",
-                    where="least coarsening",
-                )
+                what = f"{name} is {value!r}: it must be an integer from 0 on"
+                raise SpecError(what, where="least coarsening")
 
     def passed(self, counts: Ints, grain: Grain) -> NDArray[np.bool_]:
         """Which rows of counts, ``(rows, groups)``, pass m and ``other``; k is about the total."""

@@ -245,12 +245,13 @@ def _tiles(release: LeastRelease) -> Iterator[tuple[str, list[tuple[str, int]], 
     """A picture for each unit two levels above those next to the lowest, or for the whole: its
     name; of each unit next to the lowest the name and the finest grain; and how many have each."""
     levels = list(release.areas.values())[: release.levels]
-    tiles, above = levels[max(0, release.levels - 2)], levels[max(0, release.levels - 4)]
-    inside = np.zeros(len(tiles.codes), dtype=np.int64)
-    inside[tiles.area] = above.area
+    tiles, within, above = (levels[max(0, release.levels - back)] for back in (2, 3, 4))
+    first = np.unique(tiles.area, return_index=True)[1]
+    around = np.array(within.names)[within.area[first]].tolist()
+    words = [", ".join(dict.fromkeys((a, n))) for a, n in zip(around, tiles.names, strict=True)]
     for number, name in enumerate(above.names):
-        here = np.flatnonzero(inside == number).tolist()
-        shown = [(tiles.names[t] or tiles.codes[t], int(tiles.grain[t])) for t in here]
+        here = np.flatnonzero(above.area[first] == number).tolist()
+        shown = [(words[t].strip(", ") or tiles.codes[t], int(tiles.grain[t])) for t in here]
         numbers = np.bincount(tiles.grain[here], minlength=len(release.tables.chain)).tolist()
         yield name or above.codes[number], shown, numbers
 
@@ -277,10 +278,8 @@ def check(folder: Path) -> tuple[list[str], list[str]]:
     release = read(folder)
     tables, rules = release.tables, Rules(**release.certificate["rules"])
     if (failing := int(tables.failing(rules).sum())) > 0:
-        raise InputError(
-            f"{failing} atoms have fewer than {rules.k} persons, or a count under {rules.m}",
-            where=folder / "atoms.csv",
-        )
+        what = f"{failing} atoms have fewer than {rules.k} persons, or a count under {rules.m}"
+        raise InputError(what, where=folder / "atoms.csv")
     cut = 0
     with _whole(folder / "tables.csv") as path:
         for number, (level, areas) in enumerate(release.areas.items()):

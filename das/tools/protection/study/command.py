@@ -90,11 +90,8 @@ def init(
         )
     if data.is_dir():
         if geography or household:
-            raise UserError(
-                "goes with a table of persons",
-                where="--geography, --household",
-                remedy="leave it out",
-            )
+            where = "--geography, --household"
+            raise UserError("goes with a table of persons", where=where, remedy="leave it out")
         text = draft_of_linked(out.stem, data, points, study_input.blocks(data), quick)
         said = [f"  set         {LINKED_NAME}"]
     else:
@@ -231,7 +228,11 @@ def _lines(means: Sequence[FrontierMean], use: str, level: str) -> list[dict[str
     "--study", type=PATH, help="A study, for its records, tables and geography, instead of --data."
 )
 @click.option(
-    "--out", type=OUT, required=True, help="The folder of the tables. It is confidential."
+    "--out",
+    type=OUT,
+    required=True,
+    help="The folder of the tables. It is confidential; of"
+    " coarsen-least only its folder confidential is.",
 )
 @click.option(
     "--set",
@@ -305,6 +306,8 @@ def _say_coarsened(release: LeastRelease, out: Path) -> None:
             f"{level_words(kind)}: {', '.join(map(str, shown))} of {len(release.areas[kind].codes)}"
             " keep their tables, by grain"
         )
+    for title in release.certificate["not_reached"]:
+        click.echo(f"not reached: {title}; not even the whole passes the rules")
     kept = out / "confidential" / "solution.json"
     click.echo(f"written: {out}; cost, bound and audit, not to be published: {kept}")
     click.echo("next:")

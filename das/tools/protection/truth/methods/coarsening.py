@@ -78,17 +78,12 @@ class Coarsening(ProtectionMethod):
     def __post_init__(self) -> None:
         where = "method coarsening"
         if not self.categories and self.level is None and not self.threshold:
-            raise SpecError(
-                "nothing is made coarser",
-                where=where,
-                remedy="give categories, a level or a threshold",
-            )
+            what = "nothing is made coarser: give categories, a level or a threshold"
+            raise SpecError(what, where=where)
         if isinstance(self.categories, str):
             raise SpecError("categories is a text: it must be a list of texts", where=where)
         if not isinstance(self.threshold, int) or self.threshold < 0:
-            raise SpecError(
-                f"threshold is {self.threshold!r}: it must be an integer from 0 on", where=where
-            )
+            raise SpecError(f"threshold is {self.threshold!r}: no integer from 0 on", where=where)
 
     @property
     def label(self) -> str:
@@ -193,9 +188,7 @@ class LeastCoarsening(ProtectionMethod):
             what = f"k is {self.k}, and m is {self.m}: m must be 2 or more, and k not below m"
             raise SpecError(what, where=where)
         if self.order not in ORDERS:
-            raise SpecError(
-                f"order is {self.order!r}", where=where, remedy=f"it can be {', '.join(ORDERS)}"
-            )
+            raise SpecError(f"order is {self.order!r}: none of {', '.join(ORDERS)}", where=where)
         if not isinstance(self.rounds, int) or self.rounds < 0:
             raise SpecError(f"rounds is {self.rounds!r}: it must be 0 or more", where=where)
         if any(not isinstance(w, int | float) or w < 0 for w in self.users.values()):
@@ -294,6 +287,8 @@ def coarsened(
     tables = Staircase.from_counts(tree.chain, atom, tree.counts[-1][-1])
     areas = {level: _level(tables, spine, level) for level in spine.levels}
     said = _certificate(method, tables, least, kinds) | {"levels": list(spine.levels)}
+    asked = Chain.spelled(method.chain, counted.schema).grains
+    said["not_reached"] = [grain.title for grain in asked[len(tree.chain) :]]
     drawn = None
     if persons:
         progress.stage("draw persons", None)
