@@ -192,7 +192,7 @@ def _rounded(figures: Figures, first: Path) -> None:
     """Base 3 and 5 at random, with the total of each block rounded, or exact."""
     truth, _ = AttackSource(first.parent, COUNTY_TABLES).read()
     true = truth.levels["Block"].value
-    inhabited = true.any(axis=1)[:, None]
+    inhabited = np.asarray(true.any(axis=1))[:, None]
     for base in (5, 3):
         for total in ("rounded", "exact"):
             rng, began = np.random.default_rng(1), process_time()
