@@ -59,18 +59,20 @@ def test_no_process_and_no_file_is_left(
     out, own = tmp_path / "run", tmp_path / "tmp"
     own.mkdir()
     words, before = arguments(worlds, kind, out), children()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "das", "run", *words],
-        cwd=tmp_path,
-        env=os.environ | {"TMPDIR": str(own), "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.DEVNULL,
-    )
+    said = tmp_path / "said"
+    with said.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "das", "run", *words],
+            cwd=tmp_path,
+            env=os.environ | {"TMPDIR": str(own), "PYTHONPATH": str(ROOT)},
+            stderr=stderr,
+        )
     began = out / ("release/privacy.json" if kind == "counts" else "release/ledger.jsonl")
     while not (began.exists() and in_the_midst(kind, process.pid)):
-        assert process.poll() is None
+        assert process.poll() is None, said.read_text()
         time.sleep(0.02)
     process.send_signal(end)
-    assert process.wait(timeout=200) == 128 + end
-    left = {pid: said for pid, said in children().items() if pid not in before}
+    assert process.wait(timeout=200) == 128 + end, said.read_text()
+    left = {pid: of for pid, of in children().items() if pid not in before}
     assert left == {}
     assert list(own.iterdir()) == []
