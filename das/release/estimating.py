@@ -81,11 +81,22 @@ def _whole(
 ) -> PublishedEstimates:
     """Estimate a release without subtrees. The pool ends with the estimates, so that its memory is
     free for the next step and counted in the record of the stage."""
-    results: dict[str, Release] = {}
     out, universes = opened.folder, opened.after.universes
-    with stages("estimate and round"), executor(choice.workers) as pool:
-        for u in universes:
+    results: dict[str, Release] = {}
+    apart = choice.workers > 1 and opened.after.occupied == "measured"
+    # threads end after the pool: when it is stopped, so is what they wait for
+    with (
+        stages("estimate and round"),
+        ThreadPoolExecutor() as aside,
+        executor(choice.workers) as pool,
+    ):
+        waiting = [
+            aside.submit(estimate, opened, u, pool, Silent() if i else progress, out)
+            for i, u in enumerate(universes if apart else ())
+        ]
+        for u in () if apart else universes:
             results[u.name] = estimate(opened, u, pool, progress, out, done=results)
+        results |= {u.name: w.result() for u, w in zip(universes, waiting)}
     certificates = {name: r.certificates for name, r in results.items()}
     with ThreadPoolExecutor(1) if choice.workers > 1 else InProcess() as aside:
         with stages("microdata and tables"):

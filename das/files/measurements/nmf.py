@@ -91,8 +91,8 @@ def write(
         atomic.write_all({root / path: data for path, data in parts.items()})
         return {path.as_posix(): hashlib.sha256(data).hexdigest() for path, data in parts.items()}
 
-    with ThreadPoolExecutor(1) as aside:  # while the next batch is drawn
-        every = in_order(aside, written, enumerate(_batches(measurements)), ahead=2)
+    with ThreadPoolExecutor(2) as aside:  # while the next batch is drawn
+        every = in_order(aside, written, enumerate(_batches(measurements)), ahead=3)
         return {path: digest for parts in every for path, digest in parts.items()}
 
 
