@@ -20,6 +20,8 @@ from das.model.names import Codes, Names, blank, encoded, geoids, text, unprinta
 # of each place.
 
 Indices = NDArray[np.int64]
+#: Values that a stage holds at once, about.
+BATCH = 1 << 22
 
 
 def nested(
@@ -376,7 +378,7 @@ class Spine(Frozen):
             names.append(np.concatenate([p.names[depth] for p in parts])[order])
         return Spine(first.levels, tuple(codes), tuple(parents), tuple(names)), at
 
-    def batches(self, level: str, answers: int, limit: int = 1 << 22) -> Iterator[tuple[int, int]]:
+    def batches(self, level: str, answers: int, limit: int = BATCH) -> Iterator[tuple[int, int]]:
         """Slices ``(start, stop)`` of the units of ``level`` in order. None splits a family of
         siblings. Each has at most ``limit`` values at ``answers`` a unit, unless one family alone
         is larger.

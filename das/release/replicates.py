@@ -12,6 +12,7 @@ Like ``das.release.post_processing``, nothing here can see the truth."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -35,7 +36,7 @@ from das.model.measurement import (
 )
 from das.model.names import Codes
 from das.model.not_private import Private
-from das.model.spine import Spine
+from das.model.spine import BATCH, Spine
 from das.model.universe import Universe
 from das.noise import entropy
 from das.noise.coordinates import LIMIT, CoordinateNoise
@@ -54,7 +55,8 @@ from das.release.seal import seal_intervals
 from das.version import __version__
 
 Ints = NDArray[np.int64]
-#: Values of one chunk of noise, about; of each level no more than two are held.
+#: Values of one chunk of noise, about. The chunks of a batch (:data:`das.model.spine.BATCH`) are held:
+#: its families are estimated side by side, query by query, and ask for each of them again and again.
 CHUNK = 1 << 20
 
 
@@ -97,7 +99,7 @@ class NewNoise:
     counts: Mapping[str, Histogram]
     noise: SeededNoise
     _chunks: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    _held: dict[str, list[tuple[int, Measurements]]] = field(default_factory=dict)
+    _held: OrderedDict[tuple[str, int], Measurements] = field(default_factory=OrderedDict)
 
     def queries(self, level: str) -> tuple[str, ...]:
         there, plan = self.tree.classes(level), self.universe.plan
@@ -124,11 +126,11 @@ class NewNoise:
         return self._chunks[level]
 
     def _drawn(self, level: str, start: int, stop: int) -> Measurements:
-        held = self._held.setdefault(level, [])
-        for at, found in held:
-            if at == start:
-                return found
-        held[:-1] = []
+        if (level, start) in self._held:
+            self._held.move_to_end((level, start))
+            return self._held[level, start]
+        while len(self._held) >= BATCH // CHUNK + 2:
+            self._held.popitem(last=False)
         u, classes = self.universe, self.tree.classes(level)
         codes = self.tree.spine.codes[self.tree.spine.index(level)]
         draws = [
@@ -140,8 +142,9 @@ class NewNoise:
         queries = {q: u.schema.query(q) for q in self.queries(level)}
         rows, bits = self.counts[level].rows(start, stop), self.noise.entropy.chunk(label)
         drawn = noisy_answers(level, start, rows, queries, draws, bits)
-        held.append((start, Measurements.from_measurements(m.as_published() for m in drawn)))
-        return held[-1][1]
+        found = Measurements.from_measurements(m.as_published() for m in drawn)
+        self._held[level, start] = found
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +25,7 @@ from das.files.run.run_directory import tree_digests
 from das.model.constraint import count_range
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine, UnitClasses
+from das.model.measurement import Measurement
 from das.release import replicates, verify
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
@@ -83,6 +87,24 @@ def test_a_slice_is_the_same_whoever_asks_and_in_which_order(
         assert not np.array_equal(
             redrawn(opened, number, seed).read(level, query, 0, units).values, whole.values
         )
+
+
+def test_each_chunk_of_a_replicate_is_drawn_once(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicates, "CHUNK", 3_000)
+    drawn: Counter[tuple[str, int, int]] = Counter()
+    whole = replicates.noisy_answers
+
+    def counted(level: str, start: int, rows: Histogram, *rest: Any) -> Iterator[Measurement]:
+        drawn[level, rows.cells, start] += 1
+        return whole(level, start, rows, *rest)
+
+    monkeypatch.setattr(replicates, "noisy_answers", counted)
+    source = OwnReplicates.from_release(open_release(run / "release"))
+    source.again(source.published(), SeededNoise(1, 1))
+    assert sum(level == "Block" for level, _, _ in drawn) > 5
+    assert set(drawn.values()) == {1}
 
 
 def test_noise_has_the_variance_of_the_plan(run: Path) -> None:
