@@ -8,14 +8,20 @@ from the notes that this was built from."""
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import RHODE_ISLAND, Figures, no_data, shared_data
+from benchmarks.common import RHODE_ISLAND, ROOT, Figures, no_data, shared_data
 from das.engine.tasks import SILENT
 from das.files.run.run_directory import release_of
 from das.release.opened import open_release
@@ -57,11 +63,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--noisy", type=Path, help="a run of the same state: both releases are read together"
     )
     parser.add_argument("--noisy-rounds", type=int, nargs="+", default=[40], help="of its chains")
+    parser.add_argument(
+        "--copies",
+        type=int,
+        help="instead: the whole command, in one order, on a state of so many Rhode Islands (36:"
+        " Texas)",
+    )
     options = parser.parse_args(arguments)
     figures = Figures("coarsening")
     path = shared_data(RHODE_ISLAND)
     if path is None:
         figures.skipped("all", no_data(RHODE_ISLAND))
+        return
+    if options.copies:
+        _large(path, options.copies, figures)
         return
     places = redistricting(path, SILENT)
     counts = places.counts.open("public data of 2010")
@@ -203,6 +218,76 @@ def _sums(area: Ints, each: NDArray[np.float64]) -> NDArray[np.float64]:
     out = np.zeros((int(area.max()) + 1, each.shape[1]))
     np.add.at(out, area, each)
     return out
+
+
+# --- a large state
+
+#: The bar for Texas, with two cores.
+MINUTES = 15
+
+
+def _large(path: Path, copies: int, figures: Figures) -> None:
+    """What the command takes on a state of some copies, by stage, and its memory."""
+    with tempfile.TemporaryDirectory(prefix="das-coarsening-") as name:
+        data, out = Path(name, "ri2010.pl.zip"), Path(name, "coarse")
+        blocks = write_copies(path, data, copies)
+        command = ["frontier", "protect", "coarsen-least", "--data", str(data), "--out", str(out)]
+        began = perf_counter()
+        with tempfile.TemporaryFile("w+") as said:
+            asked = [sys.executable, "-m", "benchmarks.stages", *command, "--set", "order=number"]
+            child = subprocess.Popen(asked, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=said)
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            seconds = perf_counter() - began
+            said.seek(0)
+            lines = said.read().splitlines()
+        if child.returncode:
+            raise RuntimeError("\n".join(lines[-5:]))
+        for stage in (json.loads(line) for line in lines if line.startswith("{")):
+            about = {"cpu_seconds": stage["cpu"], "memory_mb": stage["mb"]}
+            figures(f"{copies} copies: {stage['stage']}", stage["seconds"], "s", **about)
+        figures(
+            f"{copies} copies: the whole command",
+            seconds / 60,
+            "minutes",
+            at_most=MINUTES,
+            cpu_minutes=(used.ru_utime + used.ru_stime) / 60,
+            blocks=blocks,
+        )
+        figures(f"{copies} copies: memory", used.ru_maxrss / 1024, "MB")
+        size = sum(f.stat().st_size for f in out.rglob("*") if f.is_file())
+        figures(f"{copies} copies: files", size / 1e6, "MB")
+
+
+def write_copies(path: Path, to: Path, copies: int) -> int:
+    """Write the redistricting file of a state of some copies of a state of few counties, each with
+    counties of its own. How many blocks it has."""
+    with ZipFile(path) as old, ZipFile(to, "w", ZIP_DEFLATED, compresslevel=1) as new:
+        header = old.read("rigeo2010.pl").splitlines(keepends=True)
+        kept = [i for i, x in enumerate(header) if x[8:13] in _BELOW]
+        state = next(i for i, x in enumerate(header) if x[8:13] == b"04000")
+        with new.open("rigeo2010.pl", "w") as file:
+            whole, number = header[state], 1
+            totals = b"".join(b"%9d" % (copies * int(whole[at : at + 9])) for at in (318, 327))
+            file.write(whole[:18] + b"%07d" % number + whole[25:318] + totals + whole[336:])
+            for copy in range(copies):
+                for line in (header[i] for i in kept):
+                    number += 1
+                    county = b"%03d" % (10 * copy + int(line[29:32]))
+                    file.write(line[:18] + b"%07d" % number + line[25:29] + county + line[32:])
+        for name in ("ri000012010.pl", "ri000022010.pl"):
+            each = [x.split(b",", 5) for x in old.read(name).splitlines(keepends=True)]
+            with new.open(name, "w") as file:
+                counts = (b"%d" % (copies * int(x)) for x in each[state][5].split(b","))
+                begin = b",".join(each[state][:4]) + b",%07d,"
+                file.write(begin % 1 + b",".join(counts) + b"\n")
+                for number in range(copies * len(kept)):
+                    file.write(begin % (number + 2) + each[kept[number % len(kept)]][5])
+    return copies * sum(x[8:13] == b"75000" for x in header)
+
+
+#: Summary level and component of counties, tracts, block groups and blocks.
+_BELOW = (b"05000", b"14000", b"15000", b"75000")
 
 
 if __name__ == "__main__":

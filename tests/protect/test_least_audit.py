@@ -10,8 +10,9 @@ import pytest
 
 from das.errors import InputError
 from das.model.schema import Schema
+from das.tools.protection.least import staircase
 from das.tools.protection.least.chain import Chain, Rules
-from das.tools.protection.least.staircase import Staircase, summed_by
+from das.tools.protection.least.staircase import GrainCounts, Staircase, summed_by
 from das.tools.protection.truth.least import audit
 from das.tools.protection.truth.least.audit import kept_districts, value_of, without_small
 from das.tools.protection.truth.least.solution import CountTree, Effort, LeastAtoms, solved
@@ -246,6 +247,41 @@ def test_small_counts_that_follow_are_joined_away() -> None:
     assert first == 1
     assert joined[1].tolist() == [0, 0, 0, 3]
     assert not len(Staircase.from_counts(tree.chain, joined, tree.counts[-1][-1]).given_away(3))
+
+
+def test_an_atom_that_is_all_of_its_family_is_joined_one_level_up() -> None:
+    """Both units of the upper level then are in one atom, as a part of one cannot be."""
+    chain = Chain.spelled(["total", "a"], Schema.from_attributes("s", {"a": ["x", "y"]}))
+    parent = [np.zeros(1, np.int64), np.zeros(3, np.int64), np.repeat([0, 1, 2], 2)]
+    leaves = np.array([[9, 9], [50, 60], [2, 0], [30, 0], [20, 9], [3, 40]])
+    tree = CountTree.from_counts(chain, Rules(10, 3), parent, leaves, (0.0, 0.0, 1.0))
+    atom = (np.arange(6), np.array([0, 1, 2, 2, 4, 5]))
+    joined, first = without_small(tree, LeastAtoms(tree.chain, atom, 0.0, 0, 3))
+    assert first == 1
+    assert joined[1].tolist() == [0, 1, 2, 2, 2, 2]
+
+
+def test_counts_are_the_same_however_many_units_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(2)
+    dense = rng.poisson(0.7, size=(9, 4)) + (np.arange(4) == 0)
+    counts = GrainCounts.from_finest(CHAIN, dense)
+    area, some = np.array([1, 0, -1, 2, 2, 1, -1, 0, 2]), np.array([7, 2, 2])
+    for h in range(len(CHAIN)):
+        each = CHAIN.coarser(dense, len(CHAIN) - 1, h)
+        assert (counts[h] == each).all()
+        assert (counts.some(some)[h] == each[some]).all()
+        assert (counts.rows(2, 6)[h] == each[2:6]).all()
+        assert (counts.summed(h, area) == summed_by(area, each)).all()
+        last = np.arange(each.shape[1]) == each.shape[1] - 1
+        assert (counts.have(h, last) == (each[:, -1] > 0)).all()
+    parent = [np.zeros(1, np.int64), np.zeros(9, np.int64)]
+    whole = CountTree.from_counts(CHAIN, Rules(3, 2), parent, dense, (1.0, 1.0))
+    monkeypatch.setattr(staircase, "UNITS", 2)
+    parts = CountTree.from_counts(CHAIN, Rules(3, 2), parent, dense, (1.0, 1.0))
+    assert (parts.own[1] == whole.own[1]).all()
+    assert (parts.passes[1] == whole.passes[1]).all()
 
 
 def test_the_value_is_that_of_the_solution() -> None:

@@ -162,13 +162,19 @@ class Chain(Frozen):
             for coarse, fine in zip(self.grains, self.grains[1:], strict=False)
         )
 
+    def holding(self, grain: int, to: int) -> Ints:
+        """The group of a coarser grain that each group lies in."""
+        out = np.arange(len(self.grains[grain]))
+        for h in range(grain, to, -1):
+            out = self.above[h - 1][out]
+        return out
+
     def coarser(self, counts: Ints, grain: int, to: int) -> Ints:
         """Counts of a grain, ``(rows, groups)``, added up to those of a coarser one."""
-        for h in range(grain, to, -1):
-            order = np.argsort(self.above[h - 1], kind="stable")
-            starts = np.searchsorted(self.above[h - 1][order], np.arange(len(self.grains[h - 1])))
-            counts = np.add.reduceat(counts[:, order], starts, axis=1)
-        return counts
+        within = self.holding(grain, to)
+        order = np.argsort(within, kind="stable")
+        starts = np.searchsorted(within[order], np.arange(len(self.grains[to])))
+        return np.asarray(np.add.reduceat(counts[:, order], starts, axis=1))
 
 
 @dataclass(frozen=True)

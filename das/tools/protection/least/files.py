@@ -41,12 +41,10 @@ from das.model.universe import PERSONS
 from das.report.template import render
 from das.tools.protection.least.chain import Chain, Grain, Rules
 from das.tools.protection.least.posterior import assignment
-from das.tools.protection.least.staircase import Staircase, summed_by
+from das.tools.protection.least.staircase import UNITS, Staircase, summed_by
 
 Ints = NDArray[np.int64]
 CERTIFICATE = "certificate.json"
-#: Lowest units whose bounds are made at a time.
-_UNITS = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +81,6 @@ def write(folder: Path, release: LeastRelease) -> list[Path]:
     grains = release.tables.chain.grains
     codes = np.array(release.areas[release.lowest].codes)
     first = [np.unique(a, return_index=True)[1] for a in release.tables.atom]
-    places = [np.array((*a.codes, ""))[a.area].tolist() for a in release.areas.values()]
-    atoms = [codes[f[a]].tolist() for f, a in zip(first, release.tables.atom, strict=True)]
     head = (*release.areas, *(g.name for g in grains[1:]))
     words = {
         "table": list(_shown(release)),
@@ -107,7 +103,7 @@ def write(folder: Path, release: LeastRelease) -> list[Path]:
         *persons,
         certificate,
         rows_csv.write(folder / "tables.csv", _COLUMNS, _table_lines(release)),
-        rows_csv.write(folder / "places.csv", head, zip(*places, *atoms[1:], strict=True)),
+        rows_csv.write(folder / "places.csv", head, _place_lines(release, codes, first)),
         rows_csv.write(folder / "atoms.csv", _ATOMS, _atom_lines(release, codes, first)),
         _write_bounds(folder / "bounds.parquet", release),
         page,
@@ -125,6 +121,16 @@ def _table_lines(release: LeastRelease) -> Iterator[tuple[object, ...]]:
             grain = release.tables.chain.grains[h]
             for label, persons in zip(grain.labels, table.tolist(), strict=True):
                 yield level, code, name, grain.name, label, persons
+
+
+def _place_lines(
+    release: LeastRelease, codes: NDArray[np.str_], first: list[Ints]
+) -> Iterator[tuple[str, ...]]:
+    columns = [(np.array((*a.codes, "")), a.area) for a in release.areas.values()]
+    atoms = list(zip(first, release.tables.atom, strict=True))[1:]
+    columns += [(codes[at], atom) for at, atom in atoms]
+    for units in np.array_split(np.arange(len(codes)), len(codes) // UNITS + 1):
+        yield from zip(*(names[of[units]].tolist() for names, of in columns), strict=True)
 
 
 def _atom_lines(
@@ -163,7 +169,7 @@ _BOUNDS = pa.schema(
 def _bounds(tables: Staircase) -> Iterator[tuple[Ints, Ints, Ints, Ints, NDArray[np.float64]]]:
     """Unit, group, bounds and estimate of all counts that can be more than 0, some at a time."""
     finest = len(tables.chain) - 1
-    for units in np.array_split(np.arange(len(tables)), len(tables) // _UNITS + 1):
+    for units in np.array_split(np.arange(len(tables)), len(tables) // UNITS + 1):
         lower, upper = tables.bounds(finest, units)
         row, group = np.nonzero(upper)
         guess = tables.estimates(finest, units)[row, group].round(3)

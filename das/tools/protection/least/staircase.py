@@ -15,8 +15,9 @@ and decomposable graphs, PNAS 97 (2000)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +26,68 @@ from scipy.sparse.csgraph import connected_components
 
 from das.errors import InputError
 from das.model.frozen import Frozen
+from das.model.histogram import Histogram
 from das.tools.protection.least.chain import Chain, Rules
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 WHERE = "tables of atoms"
-#: Units at a time.
-_UNITS = 1 << 14
+#: Counts at the finest grain of a chain, ``(units, groups)``, sparse or not.
+Finest = Histogram | Ints
+#: Units whose dense counts at all grains are made at a time.
+UNITS = 1 << 12
+
+
+@dataclass(frozen=True, eq=False)
+class GrainCounts(Frozen):
+    """Counts of units at each grain of a chain, kept sparse: ``finest``, those at the finest."""
+
+    chain: Chain
+    finest: Histogram
+
+    @staticmethod
+    def from_finest(chain: Chain, finest: Finest) -> GrainCounts:
+        """From either form."""
+        if not isinstance(finest, Histogram):
+            unit, group = np.nonzero(finest)
+            finest = Histogram.from_triplets(
+                len(finest), len(chain.grains[-1]), unit, group, finest[unit, group]
+            )
+        return GrainCounts(chain, finest)
+
+    def __getitem__(self, grain: int) -> Ints:
+        """Of all units, ``(units, groups)``."""
+        return self.summed(grain, np.arange(self.finest.units))
+
+    def some(self, units: Ints) -> tuple[Ints, ...]:
+        """Of some units, by grain."""
+        out = [self.finest.some(units).dense()]
+        for h in range(len(self.chain) - 1, 0, -1):
+            out.insert(0, self.chain.coarser(out[0], h, h - 1))
+        return tuple(out)
+
+    def parts(self) -> Iterator[tuple[Ints, ...]]:
+        """Of all units, some at a time."""
+        units = np.arange(self.finest.units)
+        return map(self.some, np.array_split(units, len(units) // UNITS + 1))
+
+    def rows(self, start: int, stop: int) -> GrainCounts:
+        """Those of units ``start:stop``."""
+        return GrainCounts(self.chain, self.finest.rows(start, stop))
+
+    def have(self, grain: int, group: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which units have persons in some groups of a grain."""
+        inside = group[self.chain.holding(len(self.chain) - 1, grain)][self.finest.cell]
+        return np.bincount(self.finest.unit[inside], minlength=self.finest.units) > 0
+
+    def summed(self, grain: int, area: Ints) -> Ints:
+        """Added up by the area of each unit, ``(areas, groups)``; an area below 0 is left out."""
+        within = self.chain.holding(len(self.chain) - 1, grain % len(self.chain))
+        at, groups = area[self.finest.unit], len(self.chain.grains[grain])
+        key, inside = at * groups + within[self.finest.cell], at >= 0
+        areas = int(area.max(initial=-1)) + 1
+        total = np.bincount(key[inside], self.finest.count[inside], areas * groups)
+        return total.astype(np.int64).reshape(areas, groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,62 +105,61 @@ class Staircase(Frozen):
         for h, (atom, count) in enumerate(zip(self.atom, self.count, strict=True)):
             if count.shape != (int(atom.max()) + 1, len(self.chain.grains[h])):
                 raise InputError(f"a table of another size at grain {h}", where=WHERE)
-            if h:
-                self._check(h, atom, count)
+        for h in range(1, len(self.chain)):
+            self._check(h)
 
-    def _check(self, h: int, atom: Ints, count: Ints) -> None:
+    def _check(self, h: int) -> None:
         name, finer = self.chain.grains[h].name, self.atom[h - 1]
+        atom, count = self.atom[h], self.count[h]
         inside = np.zeros(len(self.count[h - 1]), dtype=np.int64)
         inside[finer] = atom
         if (inside[finer] != atom).any():
             raise InputError(f"atoms of {name!r} divide those of the grain before", where=WHERE)
-        summed = np.zeros_like(self.chain.coarser(count, h, h - 1))
-        np.add.at(summed, inside, self.count[h - 1])
-        if (summed != self.chain.coarser(count, h, h - 1)).any() or (count < 0).any():
+        summed = summed_by(inside, self.count[h - 1])
+        if (summed != self._separators[h]).any() or (count < 0).any():
             raise InputError(f"tables of {name!r} do not add up to the grain before", where=WHERE)
 
     @staticmethod
-    def from_counts(chain: Chain, first: Sequence[Ints], finest: Ints) -> Staircase:
-        """From the first unit of each unit's atom, by grain, and the units' counts at the finest
-        grain, ``(units, groups)``."""
-        atoms, counts = [], []
-        for h, row in enumerate(first):
-            atom = np.unique(row, return_inverse=True)[1].ravel().astype(np.int64)
-            mine = chain.coarser(finest, len(chain) - 1, h)
-            atoms.append(atom)
-            counts.append(summed_by(atom, mine))
-        return Staircase(chain, tuple(atoms), tuple(counts))
+    def from_counts(chain: Chain, first: Sequence[Ints], finest: Finest) -> Staircase:
+        """From the first unit of each unit's atom, by grain, and the units' counts."""
+        counts = GrainCounts.from_finest(chain, finest)
+        atoms = [np.unique(row, return_inverse=True)[1].ravel().astype(np.int64) for row in first]
+        tables = [counts.summed(h, atom) for h, atom in enumerate(atoms)]
+        return Staircase(chain, tuple(atoms), tuple(tables))
 
     def __len__(self) -> int:
         """The lowest units."""
         return len(self.atom[0])
 
-    def _tables(self, grain: int, units: Ints) -> tuple[list[Ints], list[Ints]]:
-        """T and S of units, at each group of a grain: ``(units, groups)`` each, by grain."""
-        group = np.arange(len(self.chain.grains[grain]))
-        tables: list[Ints] = []
-        separators: list[Ints] = []
-        for h in range(grain, -1, -1):
-            tables.insert(0, self.count[h][self.atom[h][units]][:, group])
-            if h:
-                group = self.chain.above[h - 1][group]
-                upper = self.chain.coarser(self.count[h], h, h - 1)
-                separators.insert(0, upper[self.atom[h][units]][:, group])
-        return tables, separators
+    @cached_property
+    def _separators(self) -> tuple[Ints, ...]:
+        """By grain, S of the grain before, by atom; of the first 0."""
+        each = enumerate(self.count[1:], 1)
+        none = np.zeros_like(self.count[0])
+        return none, *(self.chain.coarser(table, h, h - 1) for h, table in each)
+
+    def _tables(self, grain: int, units: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """T of units at each group of a grain, ``(units, groups)``, from the total on; and S of the
+        grain before, which is 0 at first."""
+        group = [self.chain.holding(grain, h) for h in range(grain + 1)]
+        for h, atom in enumerate(self.atom[: grain + 1]):
+            at, before = atom[units], self._separators[h]
+            yield self.count[h][np.ix_(at, group[h])], before[np.ix_(at, group[max(h - 1, 0)])]
 
     def bounds(self, grain: int, units: Ints) -> tuple[Ints, Ints]:
         """What can be known of some units' counts at a grain: the least and the largest,
         ``(units, groups)`` each."""
-        tables, separators = self._tables(grain, units)
-        upper = np.minimum.reduce(tables)
-        lower = np.maximum(sum(tables) - sum(separators), 0)
-        return np.asarray(lower, dtype=np.int64), upper
+        shape = len(units), len(self.chain.grains[grain])
+        lower, upper = np.zeros(shape, np.int64), np.full(shape, np.iinfo(np.int64).max)
+        for table, separator in self._tables(grain, units):
+            lower += table - separator
+            np.minimum(upper, table, out=upper)
+        return np.maximum(lower, 0), upper
 
     def estimates(self, grain: int, units: Ints) -> Floats:
         """The counts of greatest entropy, ``(units, groups)``."""
-        tables, separators = self._tables(grain, units)
-        out = tables[0].astype(np.float64)
-        for table, separator in zip(tables[1:], separators, strict=True):
+        out = np.ones((len(units), len(self.chain.grains[grain])))
+        for table, separator in self._tables(grain, units):
             out *= table / np.maximum(separator, 1)
         return out
 
@@ -184,7 +239,7 @@ class Staircase(Frozen):
         own, out = self.own(np.arange(len(self))), [np.zeros((0, 3), dtype=np.int64)]
         for h in range(1, len(self.chain)):
             hidden = np.flatnonzero(own < h)
-            for units in np.array_split(hidden, len(hidden) // _UNITS + 1):
+            for units in np.array_split(hidden, len(hidden) // UNITS + 1):
                 lower, upper = self.bounds(h, units)
                 row, group = np.nonzero((lower == upper) & (lower > 0) & (lower < m))
                 out.append(np.stack([units[row], np.full(len(row), h), group], axis=1))

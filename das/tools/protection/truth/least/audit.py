@@ -32,12 +32,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from das.tools.protection.least.staircase import Staircase, summed_by
+from das.tools.protection.least.staircase import GrainCounts, Staircase
 from das.tools.protection.truth.least.families import all_losses
 from das.tools.protection.truth.least.solution import CountTree, LeastAtoms
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Masks = NDArray[np.bool_]
 #: Slivers whose counts may change in one program, then in the next.
 _REGIONS = (150, 250, 400, 400, 700, 1500)
 #: To which side of a sliver others may change where it has a program of its own.
@@ -56,15 +57,14 @@ FEWEST = 0.25
 def value_of(tree: CountTree, atom: Sequence[Ints]) -> float:
     """The cost in bits of atoms, by its definition: at each grain and level, a unit that is no union
     of atoms has the shares of its atom."""
-    out = 0.0
+    out = -float(tree.own[0].sum())
     for depth, unit in enumerate(_ancestors(tree)):
         for h in range(1, len(tree.chain) if tree.users[depth] else 0):
             inside = _within(unit, atom[h])
             group = np.where(inside[unit], len(unit) + atom[h], unit)
             group = np.unique(group, return_inverse=True)[1].ravel()
-            pair = tuple(summed_by(group, tree.counts[-1][g]) for g in (h - 1, h))
-            mine = all_losses((tree.counts[depth][h - 1], tree.counts[depth][h])).sum()
-            out += tree.users[depth] * float(all_losses(pair).sum() - mine)
+            pair = tuple(tree.counts[-1].summed(g, group) for g in (h - 1, h))
+            out += tree.users[depth] * float(all_losses(pair).sum())
     return out
 
 
@@ -88,16 +88,14 @@ def _within(unit: Ints, atom: Ints) -> NDArray[np.bool_]:
 def without_small(tree: CountTree, least: LeastAtoms) -> tuple[tuple[Ints, ...], int]:
     """The atoms, joined until no small count follows exactly, and how many did at first. What no
     joining helps is left: :meth:`Staircase.given_away` has it."""
-    atom, finest, above = [a.copy() for a in least.atom], tree.counts[-1][-1], _ancestors(tree)
+    atom, finest, above = [a.copy() for a in least.atom], tree.counts[-1].finest, _ancestors(tree)
     known = first = Staircase.from_counts(tree.chain, atom, finest).given_away(tree.rules.m)
     while len(known):
         before = [a.copy() for a in atom]
         for unit, grain, group in known.tolist():
             same = tree.chain.above[grain - 1] == tree.chain.above[grain - 1][group]
             same[group] = False  # in the same group of the grain before, but not in this one
-            _join(
-                tree, above, atom, unit, grain, tree.counts[-1][grain][:, same].any(axis=1), before
-            )
+            _join(tree, above, atom, unit, grain, same, before)
         if all(map(np.array_equal, atom, before)):
             break
         known = Staircase.from_counts(tree.chain, atom, finest).given_away(tree.rules.m)
@@ -110,45 +108,59 @@ def _join(
     atom: list[Ints],
     unit: int,
     grain: int,
-    useful: NDArray[np.bool_],
+    useful: Masks,
     before: list[Ints],
     most: float = np.inf,
+    places: Sequence[Ints] = (),
 ) -> None:
-    """Join a unit's atom to another of its family that has a ``useful`` unit, the one that costs
-    least; at this grain and all finer ones. Not if it is no longer what it was ``before``,
-    or if it costs more than ``most`` bits."""
-    mine = atom[grain] == atom[grain][unit]
-    if not np.array_equal(mine, before[grain] == before[grain][unit]):
-        return
+    """Join a unit's atom to another of its family that has persons in ``useful`` groups, in the same
+    districts, the one that costs least; at this grain and all finer ones. Not if it is no longer
+    what it was ``before``, or if it costs more than ``most`` bits. An atom that goes beyond the
+    family has all of it."""
     for depth in range(len(tree) - 1, 0, -1):
-        here, family = above[depth], above[depth - 1] == above[depth - 1][unit]
-        touched = np.isin(here, here[mine])
-        others = family & ~touched
-        if not useful[others].any():
+        family = above[depth - 1]
+        start, stop = np.searchsorted(family, [family[unit], family[unit] + 1]).tolist()
+        here, counts = slice(start, stop), tree.counts[-1].rows(start, stop)
+        now, at = [a[here] for a in atom], above[depth][here]
+        mine = now[grain] == atom[grain][unit]
+        if not np.array_equal(mine, before[grain][here] == before[grain][unit]):
+            return
+        touched = np.isin(at, at[mine])
+        same = [place[here] == place[unit] for place in places]
+        some = np.all([~touched, counts.have(grain, useful), *same], axis=0)
+        if not some.any():
             continue  # one level up
-        names, of = np.unique(atom[grain][others], return_inverse=True)
-        pair = [summed_by(of, tree.counts[-1][g][others]) for g in (grain - 1, grain)]
-        own = [tree.counts[-1][g][touched].sum(axis=0) for g in (grain - 1, grain)]
-        joint = all_losses((pair[0] + own[0], pair[1] + own[1]))[:, 0]
-        cost = joint - all_losses((pair[0], pair[1]))[:, 0]
-        cost[np.bincount(of, useful[others]) == 0] = np.inf
-        other, wholes, price = atom[grain] == names[int(cost.argmin())], [], 0.0
+        joined = mine | _nearest(counts, grain, now[grain], touched, some)
+        wholes, price = [], 0.0
         for h in range(grain, len(atom)):
-            both = np.isin(here, here[np.isin(atom[h], atom[h][mine | other])])
-            wholes.append(np.isin(atom[h], atom[h][both]))
-            price += tree.weight(depth) * _price(tree, h, wholes[-1], atom[h])
+            both = np.isin(at, at[np.isin(now[h], now[h][joined])])
+            wholes.append(np.isin(now[h], now[h][both]))
+            price += tree.weight(depth) * _price(counts, h, wholes[-1], now[h])
         if price <= most:
-            for h, whole in enumerate(wholes, grain):
-                atom[h][whole] = np.flatnonzero(whole)[0]
+            for each, whole in zip(now[grain:], wholes, strict=True):
+                each[whole] = each[whole].min()
         return
 
 
-def _price(tree: CountTree, grain: int, whole: NDArray[np.bool_], atom: Ints) -> float:
+def _nearest(counts: GrainCounts, grain: int, atom: Ints, touched: Masks, useful: Masks) -> Masks:
+    """The units of the atom that it costs least to join to those ``touched``, of the atoms of others
+    that have ``useful`` ones."""
+    other = np.full(len(atom), -1)
+    other[~touched] = np.unique(atom[~touched], return_inverse=True)[1].ravel()
+    pair = [counts.summed(g, other) for g in (grain - 1, grain)]
+    own = [counts.summed(g, touched - 1) for g in (grain - 1, grain)]
+    joint = all_losses((pair[0] + own[0], pair[1] + own[1]))[:, 0]
+    cost = joint - all_losses((pair[0], pair[1]))[:, 0]
+    cost[np.bincount(other[useful], minlength=len(cost)) == 0] = np.inf
+    return np.asarray(other == cost.argmin())
+
+
+def _price(counts: GrainCounts, grain: int, whole: Masks, atom: Ints) -> float:
     """What it costs at a grain, for one level of users, to make one of the atoms in a set."""
-    names, of = np.unique(atom[whole], return_inverse=True)
-    if len(names) == 1:
+    names, of = np.unique(np.where(whole, atom, -1), return_inverse=True)
+    if len(names) - (not whole.all()) == 1:
         return 0.0
-    parts = [summed_by(of, tree.counts[-1][g][whole]) for g in (grain - 1, grain)]
+    parts = [counts.summed(g, of.ravel() - (not whole.all())) for g in (grain - 1, grain)]
     union = [p.sum(axis=0, keepdims=True) for p in parts]
     return float(all_losses((union[0], union[1])).sum() - all_losses((parts[0], parts[1])).sum())
 
@@ -181,7 +193,7 @@ def kept_districts(
     lines, withheld = [], []
     for h in range(1, len(tree.chain)):
         for area, g in zip(kinds, grain, strict=True):
-            sums = summed_by(area, tree.counts[-1][h])
+            sums = tree.counts[-1].summed(h, area)
             passing = (g == h - 1) & tree.rules.passing(sums, tree.chain.grains[h])
             if passing.sum() >= FEWEST * len(g):
                 g[passing] = h
@@ -196,10 +208,9 @@ def kept_districts(
                 break
             known, again = [a.copy() for a in atom], np.array([unit for unit, *_ in bad])
             for unit, at, group, _ in bad if price else ():
-                same = [place == place[unit] for place in places[at]]
-                some = tree.counts[-1][at][:, group].reshape(len(atom[0]), -1).any(axis=1)
-                some = np.asarray(np.all([some, *same], axis=0))
-                _join(tree, above, atom, unit, at, some, known, price)
+                useful = np.zeros(len(tree.chain.grains[at]), dtype=bool)
+                useful[group] = True
+                _join(tree, above, atom, unit, at, useful, known, price, places[at])
             if all(map(np.array_equal, atom, known)):
                 _withhold(h, atom, grain, places, bad)
         withheld.append(before - sum(int((g == h).sum()) for g in grain))
@@ -246,7 +257,7 @@ def _violations(
     that have a unit of ``again``; and the districts (kind, number) whose tables of the last grain
     are in the line. The group is all where the persons are too few."""
     h = len(places) - 1
-    few = _Hidden.persons(atom[h], places[h], tree.counts[-1][0][:, 0])
+    few = _Hidden.persons(atom[h], places[h], tree.counts[-1].finest.totals())
     for i, shown in few.exposed(tree.rules.k, again):
         yield int(few.unit[few.sliver[i]]), h, slice(None), shown
     small = _Hidden.counts(tree, atom, places)
@@ -292,7 +303,7 @@ class _Hidden:
         last, depth = len(places) - 1, np.zeros(len(atom[0]), dtype=np.int64)
         for h in range(1, last + 1):
             depth[~_within_all(atom[h], places[h])] = h
-        home, unit, inside = _slivers([atom[1], *places[1]], depth > 0)
+        home, unit, _ = _slivers([atom[1], *places[1]], depth > 0)
         size = np.array([len(g) for g in tree.chain.grains])
         each = size[depth[unit]]
         sliver = np.repeat(np.arange(len(unit)), each)
@@ -303,7 +314,7 @@ class _Hidden:
             if (finer := grain > h).any():
                 group[finer] = tree.chain.above[h][group[finer]]
             if (here := grain == h).any():
-                table = summed_by(home[inside], tree.counts[-1][h][inside])
+                table = tree.counts[-1].summed(h, home)
                 count[here] = table[sliver[here], group[here]]
             printed = (
                 [atom[h][unit], *(p[unit] for p in places[h])] if h else [np.arange(len(unit))]

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.histogram import Histogram
 from das.tools.protection.least.chain import Chain, Rules
+from das.tools.protection.least.staircase import Finest, GrainCounts
 from das.tools.protection.truth.least.families import (
     BestAtoms,
     Siblings,
@@ -33,28 +35,30 @@ _BATCH = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class CountTree:
-    """The inhabited units, root first. By depth: ``parent``, ``(units,)``; ``counts`` by grain,
-    ``(units, groups)``; ``users``: the weight of the level; ``own``: what units cost by themselves
-    with all below them, and ``passes``: whether they pass, ``(units, grains - 1)``."""
+    """The inhabited units, root first. By depth: ``parent``, ``(units,)``; ``counts``; ``users``:
+    the weight of the level; ``own``: what units cost by themselves with all below them, and ``passes``: whether they pass, ``(units, grains - 1)``."""
 
     chain: Chain
     rules: Rules
     parent: tuple[Ints, ...]
-    counts: tuple[tuple[Ints, ...], ...]
+    counts: tuple[GrainCounts, ...]
     users: tuple[float, ...]
     own: tuple[Floats, ...]
     passes: tuple[NDArray[np.bool_], ...]
 
     @staticmethod
     def from_counts(
-        chain: Chain, rules: Rules, parent: Sequence[Ints], finest: Ints, users: Sequence[float]
+        chain: Chain, rules: Rules, parent: Sequence[Ints], finest: Finest, users: Sequence[float]
     ) -> CountTree:
-        """From the lowest units' counts at the finest grain, ``(units, groups)``, each with a
-        person. The tree's chain ends with the finest grain that the root passes. Raises
+        """From the counts of the lowest units, each with a person. The tree's chain ends with the finest grain that the root passes. Raises
         :class:`InputError` where it passes none."""
-        shown = shown_chain(chain, rules, finest.sum(axis=0))
-        counts = chain.coarser(finest, len(chain) - 1, len(shown) - 1)
-        return _built(shown, rules, tuple(parent), counts, tuple(users))
+        all_of = GrainCounts.from_finest(chain, finest).finest
+        whole = all_of.up(np.zeros(all_of.units, dtype=np.int64), 1)
+        shown = shown_chain(GrainCounts(chain, whole), rules)
+        group = chain.holding(len(chain) - 1, len(shown) - 1)[all_of.cell]
+        size = all_of.units, len(shown.grains[-1])
+        each = Histogram.from_triplets(*size, all_of.unit, group, all_of.count)
+        return _built(shown, rules, tuple(parent), each, users)
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -79,13 +83,13 @@ class CountTree:
             users += [0.0] * (len(levels) - 1) + [weight]
         if len(out) == len(self):
             return self
-        return _built(self.chain, self.rules, tuple(out), self.counts[-1][-1], tuple(users))
+        return _built(self.chain, self.rules, tuple(out), self.counts[-1].finest, users)
 
 
-def shown_chain(chain: Chain, rules: Rules, whole: Ints) -> Chain:
-    """The grains at which the whole passes, by its counts at the finest, ``(groups,)``. Raises
-    :class:`InputError` where it passes none."""
-    shown = int(_passes(chain, rules, _by_grain(chain, whole[None])).sum())
+def shown_chain(whole: GrainCounts, rules: Rules) -> Chain:
+    """The grains at which the whole passes. Raises :class:`InputError` where it passes none."""
+    chain, counts = whole.chain, whole.some(np.arange(1))
+    shown = int(_passes(chain, rules, counts).sum())
     if not shown:
         raise InputError(
             f"not even the whole passes at {chain.grains[1].name!r}",
@@ -96,30 +100,24 @@ def shown_chain(chain: Chain, rules: Rules, whole: Ints) -> Chain:
 
 
 def _built(
-    chain: Chain, rules: Rules, parent: tuple[Ints, ...], finest: Ints, users: tuple[float, ...]
+    chain: Chain, rules: Rules, parent: tuple[Ints, ...], finest: Histogram, users: Sequence[float]
 ) -> CountTree:
     each = [finest]
     for up in parent[:0:-1]:
-        each.insert(0, np.add.reduceat(each[0], starts_of(up)[:-1]))
-    counts = tuple(_by_grain(chain, e) for e in each)
-    own: list[Floats] = []
+        each.insert(0, each[0].up(up, int(up[-1]) + 1))
+    counts = tuple(GrainCounts(chain, e) for e in each)
+    own, passes = list[Floats](), list[NDArray[np.bool_]]()
     for depth in range(len(parent) - 1, -1, -1):
         below = 0.0 if not own else np.add.reduceat(own[0], starts_of(parent[depth + 1])[:-1])
-        own.insert(0, users[depth] * all_losses(counts[depth]) + below)
-    passes = tuple(_passes(chain, rules, c) for c in counts)
-    return CountTree(chain, rules, parent, counts, users, tuple(own), passes)
+        found = [(all_losses(c), _passes(chain, rules, c)) for c in counts[depth].parts()]
+        own.insert(0, users[depth] * np.concatenate([loss for loss, _ in found]) + below)
+        passes.insert(0, np.concatenate([passed for _, passed in found]))
+    return CountTree(chain, rules, parent, counts, tuple(users), tuple(own), tuple(passes))
 
 
 def starts_of(parent: Ints) -> Ints:
     """Where the children of each unit above begin, and the end, ``(units above + 1,)``."""
     return np.append(np.flatnonzero(np.diff(parent, prepend=-1)), len(parent))
-
-
-def _by_grain(chain: Chain, finest: Ints) -> tuple[Ints, ...]:
-    out = [finest]
-    for h in range(len(chain) - 1, 0, -1):
-        out.insert(0, chain.coarser(out[0], h, h - 1))
-    return tuple(out)
 
 
 def _passes(chain: Chain, rules: Rules, counts: tuple[Ints, ...]) -> NDArray[np.bool_]:
@@ -152,7 +150,7 @@ class LeastAtoms:
 
 def siblings(tree: CountTree, depth: int, child: Ints, single: Floats) -> Siblings:
     """Children of a level, ``(families, children)``, and what each costs by itself."""
-    counts = tuple(c[child] for c in tree.counts[depth])
+    counts = tuple(c.reshape(*child.shape, -1) for c in tree.counts[depth].some(child.ravel()))
     own, weight = tree.own[depth][child], tree.weight(depth)
     return Siblings(tree.chain, tree.rules, counts, single[child], own, weight)
 
@@ -185,7 +183,7 @@ class LevelFamilies:
     ) -> None:
         for n in np.unique(self.size[(self.size >= least) & (self.size <= most)]).tolist():
             families = np.flatnonzero(self.size == n)
-            step = max(1, _BATCH // (8 * n**2) if n > EXACT else _BATCH >> n)
+            step = max(1, _BATCH // (8 * n**2) if n > EXACT else _BATCH >> n + 4)
             for at in range(0, len(families), step):
                 some = families[at : at + step]
                 self._keep(some, order[self.starts[some][:, None] + np.arange(n)], solve)
@@ -203,7 +201,7 @@ class LevelFamilies:
         """Orders of the children: by number, by population, by the share of each group of the first
         grain, and by the finest grain that they pass."""
         counts = self.tree.counts[self.depth]
-        population = counts[0][:, 0]
+        population = counts.finest.totals()
         yield np.arange(len(population))
         shares = (counts[1] / population[:, None]).T
         for key in (population, *shares, self.tree.passes[self.depth].sum(axis=1)):
@@ -311,7 +309,7 @@ def lower_bound(tree: CountTree, exact: int = EXACT) -> float:
         size, bound = np.diff(starts), np.zeros((len(starts) - 1, single.shape[1]))
         for n in np.unique(size[size <= CAP]).tolist():
             families = np.flatnonzero(size == n)
-            step = max(1, _BATCH >> n if n <= exact else (1 << 14) // n**2)
+            step = max(1, _BATCH >> n + 4 if n <= exact else (1 << 14) // n**2)
             for at in range(0, len(families), step):
                 some = families[at : at + step]
                 each = siblings(tree, depth, starts[some][:, None] + np.arange(n), single)

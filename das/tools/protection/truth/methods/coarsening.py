@@ -14,7 +14,7 @@ more equations about the same records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -38,7 +38,7 @@ from das.tools.protection.least.files import (
     described_persons,
     synthetic_persons,
 )
-from das.tools.protection.least.staircase import Staircase, summed_by
+from das.tools.protection.least.staircase import Staircase
 from das.tools.protection.published import (
     WITHHELD,
     ExpectedGroups,
@@ -55,7 +55,6 @@ from das.tools.protection.truth.least.solution import (
     Effort,
     LeastAtoms,
     lower_bound,
-    shown_chain,
     solved,
 )
 from das.tools.protection.truth.method import ProtectionMethod, StudyRecords, exact_lines
@@ -214,16 +213,11 @@ class LeastCoarsening(ProtectionMethod):
                 where="users",
                 remedy=f"the levels are {', '.join(spine.levels)}",
             )
-        chain = Chain.spelled(self.chain, schema)
-        whole = np.bincount(
-            chain.grains[-1].index[counts.cell], counts.count, len(chain.grains[-1])
-        )
-        chain = shown_chain(chain, self.rules, whole.astype(np.int64))
+        chain, some = Chain.spelled(self.chain, schema), counts.some(lived)
         finest = chain.grains[-1]
-        some = counts.some(lived)
         each = Histogram.from_triplets(
             len(lived), len(finest), some.unit, finest.index[some.cell], some.count
-        ).dense()
+        )
         parent = spine.restricted(spine.levels[-1], lived).parent
         users = [float(self.users.get(level, 1)) for level in spine.levels]
         return lived, CountTree.from_counts(chain, self.rules, parent, each, users)
@@ -238,7 +232,7 @@ class LeastCoarsening(ProtectionMethod):
         spine = records.spine
         lived, tree = self.tree(records.schema, spine, records.histogram())
         atom, _ = without_small(tree, self.solved(tree))
-        whole = Staircase.from_counts(tree.chain, atom, tree.counts[-1][-1])
+        whole = Staircase.from_counts(tree.chain, atom, tree.counts[-1].finest)
         levels = {}
         for level in tables.tables:
             names, area = np.unique(spine.up(spine.levels[-1], level)[lived], return_inverse=True)
@@ -284,7 +278,7 @@ def coarsened(
     atom, small = without_small(tree, least)
     districts, atom, audit = _kept(counted, tree, atom, each)
     spine = counted.spine.restricted(counted.spine.levels[-1], lived)
-    tables = Staircase.from_counts(tree.chain, atom, tree.counts[-1][-1])
+    tables = Staircase.from_counts(tree.chain, atom, tree.counts[-1].finest)
     areas = {level: _level(tables, spine, level) for level in spine.levels}
     said = _certificate(method, tables, least, kinds) | {"levels": list(spine.levels)}
     asked = Chain.spelled(method.chain, counted.schema).grains
@@ -320,8 +314,7 @@ def _kept(
     for (kind, (codes, area)), grain in zip(each.items(), kept.grain, strict=True):
         names = counted.names.get(kind)
         words = blank(len(codes)) if names is None else names.at(codes)
-        sums = [summed_by(area, c) for c in tree.counts[-1]]
-        districts[kind] = _shown(codes, words, area, grain, sums)
+        districts[kind] = _shown(codes, words, area, grain, tree.counts[-1].summed)
     return districts, kept.atom, {"lines": kept.lines, "withheld": kept.withheld}
 
 
@@ -362,16 +355,26 @@ def _districts(counted: CountedPlaces, kind: str, lived: Ints) -> tuple[Codes, I
 def _level(tables: Staircase, spine: Spine, level: str) -> ShownAreas:
     area = spine.up(spine.levels[-1], level)
     grain, codes = tables.own(area), spine.geoids(level)
-    sums = [tables.tables(h, area) for h in range(len(tables.chain))]
     named = codes if (codes != b"").all() else spine.codes[spine.index(level)]
-    return _shown(named, spine.names[spine.index(level)], area, grain, sums)
+    return _shown(named, spine.names[spine.index(level)], area, grain, tables.tables)
 
 
 def _shown(
-    codes: Codes, names: NDArray[np.str_], area: Ints, grain: Ints, sums: Sequence[Ints]
+    codes: Codes,
+    names: NDArray[np.str_],
+    area: Ints,
+    grain: Ints,
+    sums: Callable[[int, Ints], Ints],
 ) -> ShownAreas:
-    table = tuple(sums[h][u] for u, h in enumerate(grain.tolist()))
-    return ShownAreas(tuple(text(codes).tolist()), tuple(names.tolist()), area, grain, table)
+    """``sums``: those of areas at a grain, from the area of each lowest unit."""
+    table: dict[int, Ints] = {}
+    for h in np.unique(grain).tolist():
+        here = np.flatnonzero(grain == h)
+        number = np.full(len(grain) + 1, -1)  # the last: of units in no area
+        number[here] = np.arange(len(here))
+        table |= zip(here.tolist(), sums(h, number[area]), strict=True)
+    each = tuple(table[u] for u in range(len(grain)))
+    return ShownAreas(tuple(text(codes).tolist()), tuple(names.tolist()), area, grain, each)
 
 
 def line_bounds(units: Staircase, lines: LineMatrix) -> tuple[Ints, Ints]:
