@@ -517,7 +517,7 @@ class Exchange:
         there = self.lack[self.block[j]]
         out = np.abs(self.lack[b] - step) @ w - np.abs(self.lack[b]) @ w
         out += np.abs(np.add(there, step, out=step)) @ w - np.abs(there) @ w
-        out += self.cost[np.ix_(at[j], i)].T + self.cost[np.ix_(at[i], j)]
+        out += self.cost[at[j], i[:, None]] + self.cost[at[i][:, None], j]
         out -= self.cost[at[j], j][None, :] + self.cost[at[i], i][:, None]
         return np.asarray(out)
 
