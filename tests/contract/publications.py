@@ -187,21 +187,18 @@ def subtrees(worlds: Worlds, folder: Path) -> Published:
         return pipeline.run(chosen, out, paths=data, engine=each, **how)
 
     def steps() -> list[Step]:
-        """In those of tasks something is done when they come."""
+        """In those of tasks something is done when they come. Between these a run in one piece does
+        the same, and is stopped there."""
         return [
-            Step(truth_by_subtree, "planned"),
             Step(LedgerFile, "begin", 3),
             Step(truth_by_subtree, "measure_part", 12),
             Step(LedgerFile, "acknowledge", 2),
             Step(LedgerFile, "close"),
-            Step(noise_key, "delete"),
-            Step(truth_by_subtree, "seal"),
             Step(by_subtree, "_told", 3),
             Step(by_subtree, "_estimated", 2),
             Step(by_subtree, "_publish", 3),
             Step(by_subtree.microdata, "publish_parts", 2),
             Step(by_subtree.table_columns, "join", 9),
-            Step(estimating, "_described"),
             Step(truth_by_subtree, "tally", 3),
             Step(truth_by_subtree, "write"),
             Step(RunDirectory, "write_manifest"),
