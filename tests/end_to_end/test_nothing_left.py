@@ -51,11 +51,16 @@ def in_the_midst(kind: str, pid: int) -> bool:
     return bool(of_others)
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
-@pytest.mark.parametrize("kind", ["counts", "dhc"])
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [("counts", signal.SIGINT), ("dhc", signal.SIGTERM)],
+    ids=["counts-INT", "dhc-TERM"],
+)
 def test_no_process_and_no_file_is_left(
     worlds: Worlds, tmp_path: Path, kind: str, end: signal.Signals
 ) -> None:
+    """Both kinds and both signals: a run answers one as the other, whatever it publishes; that
+    SIGTERM ends a run of counts is tested in tests/test_workers.py, too."""
     out, own = tmp_path / "run", tmp_path / "tmp"
     own.mkdir()
     words, before = arguments(worlds, kind, out), children()
