@@ -74,7 +74,7 @@ def data(file: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("config", "more", "units", "number"),
     [
-        ("pl94-2010", TABULATION, UNITS, 8),
+        ("pl94-2010", TABULATION, UNITS, 3),
         ("pl94-2010", (), UNITS, 1),
         ("kazan-reiter", (), UNITS, 2),
         ("1940", (), COUNTIES, 3),
