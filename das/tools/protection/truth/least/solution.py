@@ -290,9 +290,10 @@ def _traced(levels: list[LevelFamilies]) -> tuple[list[Ints], tuple[Ints, ...]]:
 
 # A lower bound of what any coarsening that passes costs, contiguous or not.
 #
-# Costs are superadditive: an atom costs at least as much as the parts of any partition of it. So an
-# atom of g children costs at least its pairs in a matching, and the mean of that over all matchings.
-# Of this, child c pays at least
+# An atom G costs w l(G) - sum of D(c): what each child c lost if it alone were the atom, w l(c) - D(c),
+# and w (l(G) - sum of l(c)) for joining them. Children pay the first for themselves. The second is
+# superadditive: at least that of the parts of any partition of G. So in an atom of g children it is
+# at least that of the pairs in a matching, and the mean of that over all matchings. Of this, c pays
 #
 #     y_c = f_g x mean of its g - 1 smallest pair costs,  f_g = 1/2 for even g, (g - 1)/(2g) for odd,
 #
@@ -336,7 +337,8 @@ def _paid(each: Siblings) -> Floats:
     1)``."""
     n = each.size
     pairs = tuple(c[:, :, None] + c[:, None] for c in each.counts)
-    cost = each.weight * all_losses(pairs) - each.own[:, :, None] - each.own[:, None]
+    loss = all_losses(each.counts)
+    cost = each.weight * (all_losses(pairs) - loss[:, :, None] - loss[:, None])
     cost[:, np.arange(n), np.arange(n)] = np.inf
     cost = np.sort(np.maximum(cost, 0.0), axis=2)[:, :, :-1]
     g = np.arange(2, n + 1)
@@ -345,4 +347,4 @@ def _paid(each: Siblings) -> Floats:
     population = each.counts[0][..., 0]
     others = np.sort(population, axis=1)[:, :0:-1].cumsum(axis=1)
     mean[population[:, :, None] + others[:, None] < each.rules.k] = np.inf
-    return np.asarray(mean.min(axis=2, initial=np.inf))
+    return np.asarray(each.weight * loss - each.own + mean.min(axis=2, initial=np.inf))
