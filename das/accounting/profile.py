@@ -187,10 +187,8 @@ class PrivacyProfile:
         at = self.proved(Fraction(root))
         step = (at.high - at.low + 2 * slack) / max(self._contour(Fraction(root)).c, 1e-3)
         step = max(step if step < 1 else 1e-9, 4 * UNIT * root, 1e-300)
-        low, high = (
-            self._outwards(root, -step, goal + slack),
-            self._outwards(root, step, goal - slack),
-        )
+        low = self._outwards(root, -step, goal + slack)
+        high = self._outwards(root, step, goal - slack)
         return low, min(high, no_more(self.composition.rho, delta))
 
     def _contour(self, eps: Fraction) -> Contour | Atoms | WithNegligible:

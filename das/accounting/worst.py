@@ -262,10 +262,8 @@ class SharedQuadrature:
 def of_all(parts: list[PathDraws], period: Fraction, tau: float) -> list[SharedQuadrature]:
     """The nodes of the compositions with a fine path, and of the others. The part with the most rho
     decides which are fine."""
-    rho, first = (
-        sum((part.rho for part in parts), Fraction(0)),
-        max(range(len(parts)), key=lambda u: parts[u].rho),
-    )
+    rho = sum((part.rho for part in parts), Fraction(0))
+    first = max(range(len(parts)), key=lambda u: parts[u].rho)
     part = parts[first]
 
     def sieved(path: int, times: int, smooth: Fraction, most: int) -> Ints | None:

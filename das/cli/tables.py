@@ -142,10 +142,8 @@ def tables(
     form = "json" if as_json else _form(form, out)
     at, areas = _level(release, level, listed)
     _check_noise(release, noise)
-    lowest, every = (
-        at if areas is None else release.spine.levels[-1],
-        [t for _, t in release.tables],
-    )
+    lowest = at if areas is None else release.spine.levels[-1]
+    every = [t for _, t in release.tables]
     table = table_export.choose(release.folder, every, release.spine.levels, name, lowest)
     places = (
         PlaceColumns.of_level(release.spine, at)

@@ -165,11 +165,9 @@ class TreePasses:
         """Add the leaves' part to the derivatives by M. Return the derivative by C of a unit of
         each edge, from its V."""
         tree = self.tree
-        c, v, m = (
-            self._on_edges(tree_pass.leaf),
-            self._on_edges(of_kinds),
-            tree_pass.m[:, tree.edge_into],
-        )
+        c = self._on_edges(tree_pass.leaf)
+        v = self._on_edges(of_kinds)
+        m = tree_pass.m[:, tree.edge_into]
         out, up = np.empty_like(c), np.empty_like(c)
         for g, edges, at in self._edge_views():
             shape = (len(c), edges.stop - edges.start, g.size, g.size)

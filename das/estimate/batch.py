@@ -41,10 +41,8 @@ def families(
     batch = Batch(source, schema, level, first, int(starts[-1]))
     for i, (start, stop) in enumerate(pairwise(starts.tolist())):
         if parents is None:
-            cell, count = (
-                np.flatnonzero(bounds.possible & (bounds.upper[0, bounds.group] > 0)),
-                None,
-            )
+            cell = np.flatnonzero(bounds.possible & (bounds.upper[0, bounds.group] > 0))
+            count = None
         else:
             row = parents.rows(i, i + 1)
             cell, count = row.cell, row.count

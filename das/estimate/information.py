@@ -299,10 +299,8 @@ class Information(Message):
                 precision=self.precision + vague * open_[:, None, None, None],
                 whole=self.whole | open_,
             )
-        twice, kind = (
-            np.concatenate([self.precision, self.precision + vague]),
-            self.kind + len(self.precision) * open_,
-        )
+        twice = np.concatenate([self.precision, self.precision + vague])
+        kind = self.kind + len(self.precision) * open_
         return replace(self, precision=twice, kind=kind, whole=self.whole | open_)
 
     @staticmethod

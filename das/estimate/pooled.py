@@ -226,10 +226,8 @@ class PooledSource:
         return PooledMeasurement(level, query, start, out, variance)
 
     def part(self, level: str, start: int, stop: int) -> MeasurementSource:
-        own, here = (
-            self.source.part(level, start, stop),
-            tuple(h.part() for h in self._of_units(level, start, stop)),
-        )
+        own = self.source.part(level, start, stop)
+        here = tuple(h.part() for h in self._of_units(level, start, stop))
         return PooledSource(own, self.schema, {level: here}) if here else own
 
     def _of_units(self, level: str, start: int, stop: int) -> Iterator[OnlyChildren]:

@@ -502,10 +502,8 @@ def count_range(
     if bounds.total is not None:
         total = bounds.total[here, None]
         others = total - upper @ (~whole).T.astype(np.int64)
-        least, most = (
-            np.maximum(least, others),
-            np.minimum(most, total - lower @ (~some).T.astype(np.int64)),
-        )
+        least = np.maximum(least, others)
+        most = np.minimum(most, total - lower @ (~some).T.astype(np.int64))
     if bounds.joint is not None:
         most = np.minimum(most, bounds.joint.total[bounds.joint.part[here], None])
     return least, most

@@ -332,10 +332,8 @@ class MeasuredSpine(Frozen):
         if self.is_published:
             return out
         here = self.spine.up(self.spine.levels[-1], level)
-        home, places = (
-            published.up(published.levels[-1], published_level)[self.place],
-            published.units(published_level),
-        )
+        home = published.up(published.levels[-1], published_level)[self.place]
+        places = published.units(published_level)
         unit, place = np.divmod(np.unique(here * places + home), places)
         out[unit[np.bincount(place)[place] > 1]] = False
         return out

@@ -155,10 +155,8 @@ class Plan:
         return _split(GEOMETRIC, epsilon, levels, queries, neighbours)
 
     def __repr__(self) -> str:
-        levels, noise = (
-            len({d.level for d in self.measurements}),
-            dict.fromkeys(d.mechanism for d in self.measurements),
-        )
+        levels = len({d.level for d in self.measurements})
+        noise = dict.fromkeys(d.mechanism for d in self.measurements)
         cost = f"{self.mechanism.currency} = {self.cost}, " if len(noise) == 1 else ""
         return (
             f"<Plan: {cost}{len(self.measurements)} queries at {levels} levels,"

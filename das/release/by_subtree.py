@@ -152,10 +152,8 @@ def merge(
         _write_lines(work, opened, u, published[u.name], 0)
         every = tables.universe_tables(u, opened.assigned(u.name))
         for level in below.spine.levels:
-            columns, numbers = (
-                LineColumns.read(work.columns(), level),
-                [0] if level in opened.levels else subtrees,
-            )
+            columns = LineColumns.read(work.columns(), level)
+            numbers = [0] if level in opened.levels else subtrees
             for table in every:
                 table_columns.join(
                     work.release / "tables" / f"{table.name}_{level}.csv",
@@ -335,10 +333,8 @@ class _Given:
     def for_subtree(
         work: WorkFiles, opened: OpenedRelease, universe: Universe, subtree: int
     ) -> _Given:
-        arrays, spine = (
-            parted(messages.read(work.upper_tree()), universe.name),
-            opened.tree(universe).spine,
-        )
+        arrays = parted(messages.read(work.upper_tree()), universe.name)
+        spine = opened.tree(universe).spine
         at = places(arrays["codes"], spine.codes[spine.index(opened.cut.level)])
         unbiased = parted(arrays, "unbiased")
         first = arrays["first"]

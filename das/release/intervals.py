@@ -191,11 +191,9 @@ class Intervals:
     def _of_tree(self, areas: Areas, columns: Masks) -> CountIntervals:
         """From all measurements of the measured tree; units that are not on it have nobody."""
         release, universe = self.release, self.universe
-        source, bounds, tree = (
-            release.source(universe),
-            release.bounds(universe),
-            release.tree(universe),
-        )
+        source = release.source(universe)
+        bounds = release.bounds(universe)
+        tree = release.tree(universe)
         exact = known_queries(source, universe.schema, bounds)
         told = (tree.spine, bounds, universe.schema, columns, *areas.over(tree), len(areas), exact)
         found = estimates(source, *told)

@@ -91,11 +91,9 @@ def _refuse_parts(
         )
     if parent is None:
         return
-    held, known, loose = (
-        float(parent.sum()),
-        float(parts.total.sum()),
-        1e-6 * (1 + float(parent.sum())),
-    )
+    held = float(parent.sum())
+    known = float(parts.total.sum())
+    loose = 1e-6 * (1 + float(parent.sum()))
     if known > held + loose or (parts.bound.all() and known < held - loose):
         raise InfeasibleError(
             f"the totals of the parts sum to {known:.6g}, the parent holds {held:.6g}", where=_WHERE

@@ -335,10 +335,8 @@ class _Stack:
         leaf, family, leaves = self._leaves()
         chain_family, chain = self._chain(bad)
         number = np.arange(len(bad) + 1)
-        leaf_ends, chain_ends = (
-            np.searchsorted(family, number),
-            np.searchsorted(chain_family, number),
-        )
+        leaf_ends = np.searchsorted(family, number)
+        chain_ends = np.searchsorted(chain_family, number)
         source_ends = np.append(0, np.cumsum(self.sources))
         ends = self.ends
         out: list[Ints | None] = []

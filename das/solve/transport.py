@@ -107,10 +107,8 @@ def transported(transports: Transports) -> tuple[Array, Array, NDArray[np.bool_]
     """The solution ``(rows, m)``; of each block the gap of its value, and whether it was solved."""
     mu, x = np.zeros_like(transports.totals), np.empty_like(transports.target)
     gap, solved = np.zeros(len(transports.totals)), np.zeros(len(transports.totals), dtype=bool)
-    left, added = (
-        np.ones(len(transports.totals), dtype=bool),
-        np.full(len(transports.totals), _FIRST),
-    )
+    left = np.ones(len(transports.totals), dtype=bool)
+    added = np.full(len(transports.totals), _FIRST)
     for _ in range(_STEPS):
         some = transports.part(left)
         here = some.rows_at(mu[left])

@@ -111,16 +111,12 @@ def measured_level(
     """Measure a level that a part is responsible for, unless the ledger already has it: a part that
     stands is not drawn again."""
     u, part, stage = opened.run.universe(universe), opened.part or 0, (universe, level)
-    budget_book, tree = (
-        LedgerFile(directory.ledger).entries,
-        opened.tree(opened.run.universe(universe)),
-    )
+    budget_book = LedgerFile(directory.ledger).entries
+    tree = opened.tree(opened.run.universe(universe))
     if (stands := budget_book.standing(stage).get(part)) is not None:
         return stands
-    noise, number = (
-        noise_for([stage], budget_book, opened.run, directory),
-        budget_book.number(stage),
-    )
+    noise = noise_for([stage], budget_book, opened.run, directory)
+    number = budget_book.number(stage)
     return measure_part(
         u, level, known, tree, noise, directory.release, number=number, subtree=part
     )
@@ -269,10 +265,8 @@ def _compared(
     truth: TrueHistograms,
     published: Mapping[str, Histogram],
 ) -> Comparand:
-    spine, arrays = (
-        opened.tree(universe).spine,
-        parted(messages.read(directory.whole), universe.name),
-    )
+    spine = opened.tree(universe).spine
+    arrays = parted(messages.read(directory.whole), universe.name)
     queries = {level: opened.queries_by_level(universe).get(level, ()) for level in opened.levels}
     against = Published(opened.source(universe), of_tree, queries, opened.estimates(universe))
     whole = Whole(

@@ -111,10 +111,8 @@ class QueryTally(NoRepr):
         """Rows of ``errors.csv``. Source ``nmf`` counts the units that were measured (finite
         variance); where none was, the row is absent. Only classes of the true count that occur have
         rows."""
-        here, units = (
-            (self.level, self.query),
-            dict(zip(self.variance.tolist(), self.units.tolist(), strict=True)),
-        )
+        here = (self.level, self.query)
+        units = dict(zip(self.variance.tolist(), self.units.tolist(), strict=True))
         theory = expected(mechanism, units) if units else None
         yield from self.noisy.rows(*here, "nmf", self.persons, theory)
         yield from self.published.rows(*here, "postprocessed", self.persons, None)

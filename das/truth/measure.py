@@ -138,10 +138,8 @@ def draw(
 
     Raises :class:`PrivacyError` before the first draw if the histogram does not fit this level."""
     check_fits(truth, level, universe, schema, tree)
-    histogram, due = (
-        truth.open("to add noise to it"),
-        LevelMeasurements.for_level(level, universe, schema, tree, plan, number),
-    )
+    histogram = truth.open("to add noise to it")
+    due = LevelMeasurements.for_level(level, universe, schema, tree, plan, number)
     for start, stop in tree.spine.batches(level, sum(q.answers for q in due.queries.values()) or 1):
         rows = histogram.rows(start, stop)
         label = due.label(start, stop, rows)

@@ -161,10 +161,8 @@ class Prepared(NoRepr):
         """How the tree is cut. It is not cut where totals are exact below the level of the cut and
         dwellings have bounds: then sums do not tell the upper tree enough
         (:mod:`das.geography.invariants`)."""
-        subtrees, levels = (
-            Subtrees.from_spine(self.spine, self.trees.values(), largest=LARGEST),
-            self.spine.levels,
-        )
+        subtrees = Subtrees.from_spine(self.spine, self.trees.values(), largest=LARGEST)
+        levels = self.spine.levels
         for known in self.constraints.values():
             totals = [c.level for c in known if c.query == "total" and c.sign == "="]
             limited = any(c.sign != "=" for c in known)

@@ -208,11 +208,9 @@ def _of_lowest(
     )
     spread = to.add_up(np.einsum("pi,kpi->kp", to.weight, moved))
     pair, count = np.unique(here.up * kinds + lowest.kind[here.unit], return_counts=True)
-    y, v, m = (
-        np.zeros((len(above), *to.weight.shape)),
-        np.zeros((len(above), to.columns)),
-        np.zeros((len(above), to.columns)),
-    )
+    y = np.zeros((len(above), *to.weight.shape))
+    v = np.zeros((len(above), to.columns))
+    m = np.zeros((len(above), to.columns))
     np.add.at(y, pair // kinds, count[:, None, None] * moved[pair % kinds])
     np.add.at(v, pair // kinds, count[:, None] * spread[pair % kinds])
     np.add.at(m, here.up, lowest.told[here.unit])
@@ -228,11 +226,9 @@ def _of_tier(
     below: Below,
 ) -> _OfPieces:
     moved = to.weigh(said.covariance[here.unit], parts.slope)
-    y, v, m = (
-        np.zeros((len(above), *to.weight.shape)),
-        np.zeros((len(above), to.columns)),
-        np.zeros((len(above), to.columns)),
-    )
+    y = np.zeros((len(above), *to.weight.shape))
+    v = np.zeros((len(above), to.columns))
+    m = np.zeros((len(above), to.columns))
     np.add.at(y, here.up, moved)
     np.add.at(v, here.up, parts.rest + to.add_up(np.einsum("npi,npi->np", parts.slope, moved)))
     np.add.at(m, here.up, parts.mean + to.dot(parts.slope, said.mean[here.unit]))

@@ -250,10 +250,8 @@ def _jointly(
     """The level of an attribute that no column carries, of each record: from the columns that
     follow from it, and perhaps from attributes that are ``known``. Their codes together tell its
     levels apart."""
-    own, of = (
-        schema.steps((attribute,))[0],
-        dict(zip(schema.steps(list(known)), known, strict=True)),
-    )
+    own = schema.steps((attribute,))[0]
+    of = dict(zip(schema.steps(list(known)), known, strict=True))
     columns = [c for c in every if own in c.by and all(by in of for by in c.by if by != own)]
     beside = sorted({by for c in columns for by in c.by if by != own}, reverse=True)
     shape = [levels for _, levels in (*beside, own)]

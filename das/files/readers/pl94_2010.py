@@ -100,10 +100,8 @@ def read_header(
 ) -> pl94_common.Header:
     """The fixed-width header of P.L. 94-171 (``PLST``) or Summary File 1 (``SF1ST``), some lines at
     a time."""
-    levels, named = (
-        np.array([*pl94_common.LEVELS, pl94_common.SF1_BLOCKS]),
-        np.array(list(pl94_common.NAMED)),
-    )
+    levels = np.array([*pl94_common.LEVELS, pl94_common.SF1_BLOCKS])
+    named = np.array(list(pl94_common.NAMED))
     parts, start = [], 0
     places: list[dict[str, NDArray[np.str_]]] = []
     for rows in _rows(member, lines):

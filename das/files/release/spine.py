@@ -258,10 +258,8 @@ def read_subtree(path: Path, subtree: int) -> Spine:
 def _upper_tree(path: Path, said: RowGroups | None) -> Spine:
     if said is None:
         return read(path)
-    upper_tree, subtrees = (
-        tree(path, collected(path, by_level(path, COLUMNS, said.of_subtree(0)))),
-        said.subtrees,
-    )
+    upper_tree = tree(path, collected(path, by_level(path, COLUMNS, said.of_subtree(0))))
+    subtrees = said.subtrees
     if upper_tree.levels[-1] != subtrees.level or len(upper_tree.codes[-1]) != subtrees.starts[-1]:
         raise ReleaseError(
             "its subtrees are not those of its upper tree", where=path, remedy=REMEDY

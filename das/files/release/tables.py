@@ -130,10 +130,8 @@ def write_lines(
     batch: int = BATCH,
 ) -> None:
     """The lines of some units: ``places`` are the columns that stand before the table's own."""
-    options, units = (
-        pacsv.WriteOptions(include_header=False, quoting_style=quotes),
-        max(1, batch // len(table.columns)),
-    )
+    options = pacsv.WriteOptions(include_header=False, quoting_style=quotes)
+    units = max(1, batch // len(table.columns))
     mark = marks(table, private)
     names = [*places, *table.columns, *mark]
     for start in range(0, h.units, units):

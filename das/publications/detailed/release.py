@@ -67,10 +67,8 @@ class OpenedGroups:
     def events(self, plan: LevelPlan) -> tuple[Event, ...]:
         """What measuring a level draws, over all its regions. A draw of cells has as many answers
         as the largest table, at most."""
-        units, answers = (
-            self.units(plan),
-            {ONLY: 1, FIRST: 1, plan.table.name: plan.table.answers[-1]},
-        )
+        units = self.units(plan)
+        answers = {ONLY: 1, FIRST: 1, plan.table.name: plan.table.answers[-1]}
         return tuple(
             Event.from_measurement(d, self.name, units[d.unit_class], answers[d.query])
             for d in plan.measurements
@@ -89,10 +87,8 @@ class OpenedGroups:
             )
         iterations = self.spec.parameters.iterations.measured_at(plan.at)
         kind = plan.at.region
-        region, iteration = (
-            self.totals.region.get(kind, ids[:0]),
-            self.totals.iteration.get(kind, iterations[:0]),
-        )
+        region = self.totals.region.get(kind, ids[:0])
+        iteration = self.totals.iteration.get(kind, iterations[:0])
         if not len(ids):
             return np.zeros(0, dtype=np.int8)
         at, of = np.searchsorted(ids, region), np.searchsorted(iterations, iteration)

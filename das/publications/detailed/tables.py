@@ -133,10 +133,8 @@ def rows(opened: OpenedGroups, groups: dict[str, FoundGroups]) -> Iterator[Group
                 of.published += len(there)
             for part in cells(m, plan, parameters):
                 name = plan.table.name if plan.first else sized(plan.table, part.size)
-                group, labels = (
-                    np.repeat(part.group, len(part.cells)),
-                    np.array(part.cells, dtype="S"),
-                )
+                group = np.repeat(part.group, len(part.cells))
+                labels = np.array(part.cells, dtype="S")
                 words = {
                     c: np.tile(labels[:, i], len(part.group))
                     for i, c in enumerate(plan.table.columns)

@@ -125,11 +125,9 @@ def _units(spine: Spine, level: str, asked: RowOptions) -> NDArray[np.int64]:
 def _of_query(
     opened: OnDemandRelease, universe: DhcUniverse, level: str, query: str, units: NDArray[np.int64]
 ) -> RowColumns:
-    m, q, spine = (
-        opened.source(universe).read(level, query),
-        universe.schema.query(query),
-        opened.measured(universe),
-    )
+    m = opened.source(universe).read(level, query)
+    q = universe.schema.query(query)
+    spine = opened.measured(universe)
     unit, cell = np.divmod(m.at, m.cells)
     here = np.isin(unit, units)
     unit, cell, values = unit[here], cell[here], m.values[here]

@@ -65,11 +65,9 @@ def _check_exact(
     opened: OpenedRelease, universe: Universe, lowest: Histogram, counts: Mapping[str, Histogram]
 ) -> None:
     """In every unit the counts are what is published exactly of it."""
-    where, tree, spine = (
-        opened.folder / MICRODATA / universe.kind.folder,
-        opened.tree(universe),
-        opened.spine,
-    )
+    where = opened.folder / MICRODATA / universe.kind.folder
+    tree = opened.tree(universe)
+    spine = opened.spine
     if not universe.schema.possible[lowest.cell].all():
         raise ReleaseError(
             "a record is where none can be (a structural zero)", where=where, remedy=ALTERED

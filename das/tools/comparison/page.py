@@ -54,10 +54,8 @@ def compare_page(
     for i, level in enumerate(levels):
         here = [r for r in rows if r.level == level and r.ratio is not None]
         if here:
-            ratios, biases = (
-                _ratios(here, level, f"r{i}", titles),
-                _biases(here, level, f"b{i}", titles),
-            )
+            ratios = _ratios(here, level, f"r{i}", titles)
+            biases = _biases(here, level, f"b{i}", titles)
             panels.append((level, Markup(ratios), Markup(biases)))
     table = [r for r in rows if r.bin == "all"]
     return render(

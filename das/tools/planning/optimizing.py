@@ -370,10 +370,8 @@ def _described(
         value, bound = float(plan.cost / now.cost), allocation.bound / float(now.cost)
     else:
         first = problem.value(before, f)
-        value, bound = (
-            float(np.exp(problem.value(after, g) - first)),
-            float(np.exp(allocation.bound - first)),
-        )
+        value = float(np.exp(problem.value(after, g) - first))
+        bound = float(np.exp(allocation.bound - first))
     nothing = tuple(
         pair
         for pair, is_ in zip(measurements.pairs, redundant(model, before, f), strict=True)

@@ -44,10 +44,8 @@ def wholes(forest: Forest, top: Wholes | None = None) -> Wholes:
     )
     out.totals.append(_summed(forest, 0, first.copy()))
     for at, parent in enumerate(forest.parents):
-        values, totals = (
-            np.nan_to_num(forest.final[at + 1].value),
-            np.zeros(forest.final[at + 1].value.shape, dtype=np.int64),
-        )
+        values = np.nan_to_num(forest.final[at + 1].value)
+        totals = np.zeros(forest.final[at + 1].value.shape, dtype=np.int64)
         for row in range(len(forest.layers[at])):
             here = slice(*np.searchsorted(parent, [row, row + 1]))
             totals[here] = combine.nearest(values[here], out.totals[at][row])

@@ -106,10 +106,8 @@ def _checked(
 ) -> GroupMeasurement:
     regions = np.array(said["regions"].split(","), dtype="S")
     groups, answers = len(regions) * len(codes), np.array([*plan.table.answers, 0])
-    region, iteration = (
-        _places(table["REGION_ID"], text(regions)),
-        _places(table["ITERATION_CODE"], codes),
-    )
+    region = _places(table["REGION_ID"], text(regions))
+    iteration = _places(table["ITERATION_CODE"], codes)
     at = region * len(codes) + iteration
     if len(at) and (np.diff(at) <= 0).any():
         raise ValueError("groups are not in order, or one is there twice")

@@ -70,12 +70,10 @@ def tables(codes: int = CODES) -> dict[str, str]:
         )
     number = FIRST_CODE + _STEP * np.arange(codes - 1)
     races, origins = list(_races(codes - 1)), list(_origins(codes - 1))
-    race, ethnicity, members, iteration = (
-        list[list[str]](),
-        list[list[str]](),
-        list[list[str]](),
-        1000,
-    )
+    race = list[list[str]]()
+    ethnicity = list[list[str]]()
+    members = list[list[str]]()
+    iteration = 1000
     for group in races:
         for (words, alone), flags in zip(PAIR.items(), (group.alone, group.combined), strict=True):
             iteration += 1

@@ -230,10 +230,8 @@ def _rows(
     households: NDArray[np.int64],
 ) -> str:
     iterations = parameters.iterations.measured_at(at)
-    ids, codes = (
-        text(regions.ids[at.region]).tolist(),
-        parameters.iterations.code[iterations].tolist(),
-    )
+    ids = text(regions.ids[at.region]).tolist()
+    codes = parameters.iterations.code[iterations].tolist()
     count = np.round(households * PERSONS_A_HOME).astype(np.int64)
     kept = (count > LEAST) | at.fine
     region, member = np.divmod(group[kept], len(iterations))

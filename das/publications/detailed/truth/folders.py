@@ -180,14 +180,10 @@ def read_people(file: Path) -> PeopleBatch:
             races, tables = (
                 sorted(n for n in names if n.startswith(stem)) for stem in (RACE, CELL)
             )
-            codes, ethnicity = (
-                np.empty((rows, len(races)), dtype=np.int16),
-                np.empty(rows, dtype=np.int16),
-            )
-            block, cells = (
-                np.empty(rows, dtype=np.int32),
-                {n: np.empty(rows, dtype=np.int8) for n in tables},
-            )
+            codes = np.empty((rows, len(races)), dtype=np.int16)
+            ethnicity = np.empty(rows, dtype=np.int16)
+            block = np.empty(rows, dtype=np.int32)
+            cells = {n: np.empty(rows, dtype=np.int8) for n in tables}
             for batch in source.iter_batches(TOGETHER):
                 here = slice(first, first := first + len(batch))
                 block[here], ethnicity[here] = (

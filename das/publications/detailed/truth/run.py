@@ -393,10 +393,8 @@ def _sums(
     found: dict[GroupLevel, dict[str, tuple[int, Ints, Ints]]] = {}
     sizes: dict[GroupLevel, tuple[int, int]] = {}
     for plan in plans:
-        iterations, leaves = (
-            len(opened.spec.parameters.iterations.measured_at(plan.at)),
-            plan.table.leaves,
-        )
+        iterations = len(opened.spec.parameters.iterations.measured_at(plan.at))
+        leaves = plan.table.leaves
         sizes[plan.at] = len(opened.regions.ids[plan.at.region]), iterations
         parts = [
             (_there(a["cell"], a["regions"], iterations * leaves), a["count"])

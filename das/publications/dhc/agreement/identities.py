@@ -133,11 +133,9 @@ def differing(counts: AgreementCounts) -> NDArray[np.bool_]:
 def _gaps(counts: AgreementCounts) -> dict[str, Floats]:
     """By identity how far each unit is from it, ``(units,)``: the sum of absolute differences, or
     of what bounds are missed by. 0 where it holds."""
-    p, h, u = (
-        person_counts(counts.persons),
-        household_counts(counts.households),
-        unit_counts(counts.units),
-    )
+    p = person_counts(counts.persons)
+    h = household_counts(counts.households)
+    u = unit_counts(counts.units)
     out: dict[str, Floats] = {}
     for name, gap in _equal(p, h, u):
         out[name] = out.get(name, 0) + gap

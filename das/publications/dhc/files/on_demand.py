@@ -237,10 +237,8 @@ def _rows(path: Path, group: int, level: str, query: str, spine: Spine) -> _OnDe
     table = columns(
         path, ["geocode", "query_shape", "cell", "value", "variance"], group
     ).combine_chunks()
-    unit, shapes = (
-        units_of(table["geocode"], spine, level, path),
-        matrix(table["query_shape"], path).prod(axis=1),
-    )
+    unit = units_of(table["geocode"], spine, level, path)
+    shapes = matrix(table["query_shape"], path).prod(axis=1)
     cells, variance = int(shapes[0]), table["variance"].to_numpy()
     cell, value = (table[name].combine_chunks() for name in ("cell", "value"))
     length, number, values = cell.value_lengths().to_numpy(), cell.flatten(), value.flatten()

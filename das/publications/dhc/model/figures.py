@@ -39,10 +39,8 @@ SCHEMAS = {"persons": DHCP, "units": TENVACGQ, "households": DHCH}
 #: with Hispanic origin.
 GROUPS = (*RACE7.labels, HISPANIC.labels[1], f"{RACE7.labels[0]}, {HISPANIC.labels[0]}")
 #: These conditions, with their number in the Bureau's Inconsistency Tables.
-NO_WOMEN, MEDIANS = (
-    "children under 5, no women of 18 to 44 (15)",
-    "median ages of men and women 20 years apart (20)",
-)
+NO_WOMEN = "children under 5, no women of 18 to 44 (15)"
+MEDIANS = "median ages of men and women 20 years apart (20)"
 
 
 def of_group(condition: str, group: str) -> str:

@@ -90,11 +90,9 @@ _UNITS = (OuterPass(("tenvacgq",), ("tenvacgq",)),)
 #: The query of each whose answers are exact in every block. Of persons it has the redistricting
 #: cells, in their order; of units occupied ones, vacant ones, and facilities by type; of households
 #: the tenures that units have as ``tenure_3lev``, with a group more of units without a household.
-PERSONS_FIXED, UNITS_FIXED, HOUSEHOLDS_FIXED = (
-    "hhgq8lev * votingage * hispanic * cenrace",
-    "occupancy_gqlevels",
-    TENURE.name,
-)
+PERSONS_FIXED = "hhgq8lev * votingage * hispanic * cenrace"
+UNITS_FIXED = "occupancy_gqlevels"
+HOUSEHOLDS_FIXED = TENURE.name
 UNITS_TENURE = "tenure_3lev"
 #: What the input is known for without noise: housing units, and facilities by type.
 UNITS_EXACT = "gqlevels"

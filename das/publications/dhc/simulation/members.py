@@ -257,10 +257,8 @@ def _ages(
     """Ages of everybody except householders. The role determines the difference to the
     householder's age; adults are 18 or older and minors younger."""
     least, most = (bound[relgq] for bound in possible_ages())
-    least, most = (
-        np.maximum(least, np.where(adult, ADULT, 0)),
-        np.minimum(most, np.where(adult, OLDEST, ADULT - 1)),
-    )
+    least = np.maximum(least, np.where(adult, ADULT, 0))
+    most = np.minimum(most, np.where(adult, OLDEST, ADULT - 1))
     oldest, youngest = head_age + _MOST_GAP[relgq], head_age + _LEAST_GAP[relgq]
     youngest -= np.where(head_male & np.isin(relgq, OWN), 10, 0)
     # where both cannot be, as of grandchildren of a hundred-year-old, the zeros go before the role

@@ -103,10 +103,8 @@ class CountedAreas(NoRepr):
     @cached_property
     def of_groups(self) -> Ints:
         """By group, sex and age, ``(areas, groups, sexes, ages)``."""
-        races, hispanic = (
-            np.moveaxis(self.persons.sum(axis=3), 3, 1),
-            self.persons[:, :, :, 1].sum(axis=3),
-        )
+        races = np.moveaxis(self.persons.sum(axis=3), 3, 1)
+        hispanic = self.persons[:, :, :, 1].sum(axis=3)
         return np.concatenate(
             [races, hispanic[:, None], self.persons[:, :, :, 0, 0][:, None]], axis=1
         )

@@ -75,10 +75,8 @@ class SubtreeOracle(NoRepr):
         """Raises :class:`PrivacyError` if this is not the last attempt in the ledger. Raises
         :class:`ReleaseError` if the truth is not the one that the run began with."""
         directory = RunDirectory(root)
-        opened, budget_book = (
-            open_dhc(directory.release, subtree),
-            LedgerFile(directory.ledger).entries,
-        )
+        opened = open_dhc(directory.release, subtree)
+        budget_book = LedgerFile(directory.ledger).entries
         u = opened.spec.universe(universe)
         if attempt_at(u, opened.spine.levels, budget_book) != attempt:
             raise PrivacyError(
@@ -191,10 +189,8 @@ class DhcSubtrees(NoRepr):
         opened, attempt = self.opened, self.measuring.pay_below(universe)
         homes = opened.homes(universe, done)
         self._performed(ask, stage(ASK, universe, attempt))
-        lower, ties = (
-            _OfSubtrees(opened, self.root, universe, attempt),
-            opened.ties(universe, homes),
-        )
+        lower = _OfSubtrees(opened, self.root, universe, attempt)
+        ties = opened.ties(universe, homes)
         problem = opened.problem(
             universe, opened.own(universe), ties, from_subtrees=lower.known_below()
         )

@@ -256,10 +256,8 @@ class _OnDemandLevel(NoRepr):
         """The indices of coordinates among all answers, ``(n,)``. Raises :class:`PrivacyError` if
         one of them is not measured."""
         where = f"{self.due.universe}, {self.due.level}, {query}"
-        at, measured = (
-            places(units, cells, self.shape(query), where),
-            self._measurements(query)[1][units] >= 0,
-        )
+        at = places(units, cells, self.shape(query), where)
+        measured = self._measurements(query)[1][units] >= 0
         if not measured.all():
             unit = units[np.argmin(measured)]
             raise PrivacyError(

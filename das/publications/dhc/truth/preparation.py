@@ -248,10 +248,8 @@ def prepare(
     """Read linked tables from a folder. Raises :class:`InputError` if the records do not have the
     published blocks, housing units and facilities."""
     check_lists(spec.geography)
-    given, spine = (
-        linked.read(folder, encoding=spec.data.encoding, progress=progress),
-        earlier.spine,
-    )
+    given = linked.read(folder, encoding=spec.data.encoding, progress=progress)
+    spine = earlier.spine
     unit = _units_of(given, spine)
     records = {PERSONS: given.persons, UNITS: given.units, HOUSEHOLDS: given.households}
     lowest = {name: lowest_histogram(r, unit, spine) for name, r in records.items()}

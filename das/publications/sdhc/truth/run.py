@@ -162,10 +162,8 @@ def measure(spec: SdhcSpec, directory: RunDirectory, accept_spent: bool) -> OwnS
         budget_book.begin(stage)
         if not budget_book.missing(stage):
             continue
-        source, number = (
-            noise_for([stage], budget_book.entries, spec, directory),
-            budget_book.number(stage),
-        )
+        source = noise_for([stage], budget_book.entries, spec, directory)
+        number = budget_book.number(stage)
         if source.key_mark is None and not directory.claim(*stage, 0, number):
             raise PrivacyError(
                 "it may have been drawn, and its noise cannot be drawn again",

@@ -335,10 +335,8 @@ class Swapping(ProtectionMethod):
 
     def swapped(self, records: StudyRecords, key: bytes) -> StudyRecords:
         """The records after swapping."""
-        units, rng = (
-            SwapUnits.from_records(records, self.unit, self.match),
-            generator(key, "swapping"),
-        )
+        units = SwapUnits.from_records(records, self.unit, self.match)
+        rng = generator(key, "swapping")
         chance = chances(records, units, self.rate, self.rare)
         if self.partner == PARTNERS[1]:
             pair = self._nearest(records, units, chance, rng)
