@@ -185,9 +185,6 @@ class Chart:
         """The title, and the most columns of the legend (0: no legend)."""
         self.title, self.columns = title, columns
 
-    def has_data(self) -> bool:
-        return bool(self._marks)
-
     def name(self, label: str, look: MarkStyle, *, box: bool = False) -> None:
         """A line of the legend: what looks like that."""
         if label:

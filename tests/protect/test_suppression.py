@@ -20,7 +20,6 @@ from das.tools.protection.truth.methods.complementary import (
     Protection,
     audit,
     cheapest,
-    concealed,
     enough,
     ranges,
 )
@@ -59,6 +58,13 @@ def test_the_worked_example() -> None:
     assert list(zip(found.lower[0, hidden], found.upper[0, hidden], strict=True)) == [
         (1, 6), (1, 6), (0, 5), (3, 8), (0, 5), (1, 6),
     ]  # fmt: skip
+
+
+def concealed(unit: DistinctLines, hidden: np.ndarray) -> DistinctLines:
+    """The unit with nothing known of the hidden rows."""
+    return replace(
+        unit, lower=np.where(hidden, 0.0, unit.lower), upper=np.where(hidden, np.inf, unit.upper)
+    )
 
 
 def test_no_cheaper_set_is_enough() -> None:

@@ -35,12 +35,6 @@ from das.publications.sdhc.model.tables import GROUPS, TABLES, answers, column
 from das.tools.link.people import HomePersons
 from das.tools.link.population import LinkedPopulation
 
-#: What is averaged, in words.
-STATISTICS = {
-    "household size": "persons per household",
-    "family size": "householder and relatives per family",
-    "children": "persons under 18 per household",
-}
 ALL = "all households"
 _BY = {
     "hhtenshort_3lev": "tenure",

@@ -303,8 +303,6 @@ class Trust:
 
 #: For published files: below the block group, who is where is mostly noise.
 PUBLISHED = Trust()
-#: For files that are known to agree, such as those of linked records.
-CONSISTENT = Trust(children=9.0, elderly=6.0, partner=6.0, elsewhere=5.0, crowded=0.0, sweeps=0)
 
 
 # What a link adds up to in a tract and its block groups, and what the published files say of it.

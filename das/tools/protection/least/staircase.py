@@ -50,9 +50,8 @@ class GrainCounts(Frozen):
         """From either form."""
         if not isinstance(finest, Histogram):
             unit, group = np.nonzero(finest)
-            finest = Histogram.from_triplets(
-                len(finest), len(chain.grains[-1]), unit, group, finest[unit, group]
-            )
+            size = len(finest), len(chain.grains[-1])
+            finest = Histogram.from_triplets(*size, unit, group, finest[unit, group])
         return GrainCounts(chain, finest)
 
     def __getitem__(self, grain: int) -> Ints:

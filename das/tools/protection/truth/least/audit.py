@@ -78,11 +78,9 @@ def _ancestors(tree: CountTree) -> list[Ints]:
 
 def _within(unit: Ints, atom: Ints) -> NDArray[np.bool_]:
     """Whether each unit lies in one atom."""
-    low = np.full(int(unit.max()) + 1, len(atom))
-    high = np.zeros(len(low), dtype=np.int64)
-    np.minimum.at(low, unit, atom)
-    np.maximum.at(high, unit, atom)
-    return np.asarray(low == high)
+    some = np.zeros(int(unit.max()) + 1, dtype=np.int64)
+    some[unit] = atom
+    return np.bincount(unit, some[unit] != atom) == 0
 
 
 def without_small(tree: CountTree, least: LeastAtoms) -> tuple[tuple[Ints, ...], int]:

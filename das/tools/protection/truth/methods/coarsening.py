@@ -369,10 +369,9 @@ def _shown(
     """``sums``: those of areas at a grain, from the area of each lowest unit."""
     table: dict[int, Ints] = {}
     for h in np.unique(grain).tolist():
-        here = np.flatnonzero(grain == h)
-        number = np.full(len(grain) + 1, -1)  # the last: of units in no area
-        number[here] = np.arange(len(here))
-        table |= zip(here.tolist(), sums(h, number[area]), strict=True)
+        here = np.append(grain == h, False)  # the last: of units in no area
+        number = np.where(here, here.cumsum() - 1, -1)
+        table |= zip(np.flatnonzero(here).tolist(), sums(h, number[area]), strict=True)
     each = tuple(table[u] for u in range(len(grain)))
     return ShownAreas(tuple(text(codes).tolist()), tuple(names.tolist()), area, grain, each)
 

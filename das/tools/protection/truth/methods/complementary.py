@@ -27,7 +27,7 @@ tables; M. Fischetti, J. J. Salazar, JASA 95 (2000), for any."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -352,13 +352,6 @@ class Protection:
         is enough for the width, too."""
         below = np.minimum(self.side, count)
         return np.stack([np.maximum(self.side, self.width - below), below]).astype(np.float64)
-
-
-def concealed(unit: DistinctLines, hidden: NDArray[np.bool_]) -> DistinctLines:
-    """The unit with nothing known of the hidden rows. ``unit`` has exact counts."""
-    return replace(
-        unit, lower=np.where(hidden, 0.0, unit.lower), upper=np.where(hidden, np.inf, unit.upper)
-    )
 
 
 def enough(
