@@ -537,10 +537,10 @@ def no_value(level: str, kind: str, table: pa.Table) -> pa.Table:
     ids=["no rows", "nan", "inf", "zero", "nan values"],
 )
 def test_a_bypassed_county_is_there_and_unmeasured(
-    run: Path, names: Mapping[str, str], tmp_path: Path, change: Change
+    small: Path, names: Mapping[str, str], tmp_path: Path, change: Change
 ) -> None:
     assert names["34001"] == "034100011"
-    convert(published(run, tmp_path / "nmf", names, change), tmp_path / "release")
+    convert(published(small, tmp_path / "nmf", names, change), tmp_path / "release")
     spine = measured_tree(tmp_path / "release")
     assert b"034100011" in spine.codes[2]
     opened = open_release(tmp_path / "release")
@@ -554,21 +554,21 @@ def test_a_bypassed_county_is_there_and_unmeasured(
     measured = [m for m in privacy(tmp_path)["measured"] if m["level"] == "County"]
     assert all(m["units"] == n - 1 and m["of_units"] == n for m in measured)
     if change is lost_county:
-        assert_constraints(estimated(tmp_path / "nmf", tmp_path / "out"), run)
+        assert_constraints(estimated(tmp_path / "nmf", tmp_path / "out"), small)
 
 
-def test_a_query_that_only_some_units_or_none_have(run: Path, tmp_path: Path) -> None:
+def test_a_query_that_only_some_units_or_none_have(small: Path, tmp_path: Path) -> None:
     def change(level: str, kind: str, table: pa.Table) -> pa.Table:
         table = without("Tract", "34001000100", query="total")(level, kind, table)
         return without("Block_Group", query="total")(level, kind, table)
 
-    out = estimated(published(run, tmp_path / "nmf", change=change), tmp_path / "out")
+    out = estimated(published(small, tmp_path / "nmf", change=change), tmp_path / "out")
     spine = spine_file.read(out / "release" / "spine.parquet")
     reader, tracts = NmfReader(out / "release" / "nmf", spine), len(spine.codes[3])
     assert "total" not in reader.queries("Block_Group")
     assert np.isinf(reader.read("Tract", "total", 0, tracts).variance).sum() == 1
     assert np.isfinite(reader.read("Tract", "hhgq", 0, tracts).variance).all()
-    assert_constraints(out, run)
+    assert_constraints(out, small)
 
 
 def test_a_level_without_measurements(small: Path, tmp_path: Path) -> None:
@@ -654,7 +654,7 @@ def test_totals_of_some_states_are_not_used_and_that_is_said(run: Path, tmp_path
     assert_constraints(tmp_path / "out", run, total=None)
 
 
-def test_other_constraints_are_named(run: Path, tmp_path: Path) -> None:
+def test_other_constraints_are_named(small: Path, tmp_path: Path) -> None:
     def change(level: str, kind: str, table: pa.Table) -> pa.Table:
         names = {"hhgq_total_lb_con": "hhgq_xa_lb_con", "hhgq_total_ub_con": "hhgq_va_ub_con"}
         if kind == "Constraint":
@@ -663,7 +663,7 @@ def test_other_constraints_are_named(run: Path, tmp_path: Path) -> None:
             )
         return table
 
-    convert(published(run, tmp_path / "nmf", change=change), tmp_path / "out")
+    convert(published(small, tmp_path / "nmf", change=change), tmp_path / "out")
     said = json.loads((tmp_path / "out" / "privacy.json").read_text())
     assert said["notes"] == ["Block: constraints that are not enforced: hhgq_va_ub, hhgq_xa_lb"]
     assert [c["constraint"] for c in said["outside_the_guarantee"]] == ["total"]
@@ -898,9 +898,9 @@ def test_a_level_may_be_left_out(small: Path, tmp_path: Path) -> None:
 
 
 def test_housing_units_have_a_schema_of_their_own(
-    run: Path, names: Mapping[str, str], tmp_path: Path
+    small: Path, names: Mapping[str, str], tmp_path: Path
 ) -> None:
-    folder = drift(published(run, tmp_path / "nmf", names, universe="nmf-housing"), 2)
+    folder = drift(published(small, tmp_path / "nmf", names, universe="nmf-housing"), 2)
     out = estimated(folder, tmp_path / "out", report=True)
     spec = tomllib.loads((out / "release" / "spec.toml").read_text(encoding="utf-8"))
     assert spec["schema"]["name"] == "h1"
@@ -908,7 +908,7 @@ def test_housing_units_have_a_schema_of_their_own(
     wanted = {
         names[c]: v[0]
         for (c, _), (v, _) in rows_of(
-            run / "release" / "nmf-housing", "Block", "Constraint"
+            small / "release" / "nmf-housing", "Block", "Constraint"
         ).items()
     }
     blocks = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK")
