@@ -300,14 +300,11 @@ def wheel(pip: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(pip: list[str], wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel's contents, to be put on the path before everything else."""
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel's contents, to be put on the path before everything else. (That pip
+    and uv install it, with its commands, is what .ci/run sees.)"""
     out = tmp_path_factory.mktemp("site")
-    subprocess.run(
-        [*pip, "install", "--no-deps", "--no-index", "--no-compile", "--target", out, wheel],
-        check=True,
-        timeout=300,
-    )
+    zipfile.ZipFile(wheel).extractall(out)
     return out
 
 

@@ -18,6 +18,7 @@ import pytest
 import das.errors
 from das.engine import executor, local, server
 from das.errors import DasError, UserError
+from tests.commands import Commands
 from tests.worlds import Worlds
 
 RUN = """
@@ -301,7 +302,11 @@ def test_workers_end_with_a_run_that_is_killed(
 
 
 def test_a_terminated_run_says_how_to_resume_and_goes_on(
-    root: Path, words: list[str], estimating: tuple[subprocess.Popen[str], Path]
+    root: Path,
+    words: list[str],
+    estimating: tuple[subprocess.Popen[str], Path],
+    commands: Commands,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """SIGTERM is answered as Ctrl-C is: one message with the command to go on, and no process is
     left. That command draws nothing again, and a second time changes nothing."""
@@ -320,10 +325,11 @@ def test_a_terminated_run_says_how_to_resume_and_goes_on(
     assert python(root, "-m", "das", *again).returncode == 0
     assert (out / "release" / "ledger.jsonl").read_bytes() == ledger
     before = {p: p.stat().st_mtime_ns for p in out.rglob("*")}
-    last = python(root, "-m", "das", *again, "--json")
-    assert last.returncode == 0
-    assert "is finished: there is nothing to resume" in last.stderr
-    assert json.loads(last.stdout)["was_finished"] is True
+    monkeypatch.chdir(root)
+    code, last, said = commands.named("run")(*again[1:], "--json")
+    assert code == 0
+    assert "is finished: there is nothing to resume" in said
+    assert json.loads(last)["was_finished"] is True
     assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == before
 
 
