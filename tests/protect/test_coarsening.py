@@ -110,14 +110,15 @@ CHAIN = ("total", "race", "race * hispanic", "votingage * race * hispanic")
 
 
 def least(**more: Any) -> LeastCoarsening:
-    return LeastCoarsening(CHAIN, k=30, m=3, **more)
+    return LeastCoarsening(CHAIN, **{"k": 30, "m": 3, **more})
 
 
-def test_lines_are_exact_or_have_bounds_that_hold() -> None:
+@pytest.mark.parametrize("rules", [{}, {"k": 60, "totals": 45}])
+def test_lines_are_exact_or_have_bounds_that_hold(rules: dict[str, int]) -> None:
     """What is printed is true; what is not lies between its bounds; the rules hold for all that is
     printed of a group of the chain."""
     people = records()
-    shown = least(order="best").published(people, tables(), b"")
+    shown = least(order="best", **rules).published(people, tables(), b"")
     truth = exact_lines(people.histogram(), people.spine, tables())
     for level, lines in shown.levels.items():
         t = truth[level].value
@@ -130,7 +131,7 @@ def test_lines_are_exact_or_have_bounds_that_hold() -> None:
         assert not ((printed > 0) & (printed < 3)).any()
     assert shown.levels["Tract"].shown.mean() > shown.levels["Block"].shown.mean() > 0
     assert 0 < shown.levels["Block"].shown[:, race[0]].sum() < people.spine.units("Block")
-    again = least(order="best").published(people, tables(), b"other")
+    again = least(order="best", **rules).published(people, tables(), b"other")
     assert (again.levels["Block"].value == shown.levels["Block"].value).all()
 
 
@@ -147,15 +148,18 @@ def test_users_of_a_level_weigh() -> None:
     for k, m in ((0, 3), (100, 0), (100, 1), (3, 10)):
         with pytest.raises(SpecError, match=f"k is {k}, and m is {m}"):
             LeastCoarsening(CHAIN, k=k, m=m)
-    assert least(other=2).label.endswith("no count under 3, 2 others or more")
+    for few in (1, 31):
+        with pytest.raises(SpecError, match=f"totals is {few}: it must be 0"):
+            least(totals=few)
+    assert least(other=2, totals=5).label.endswith("2 others or more, no total under 5")
 
 
-def publication(kinds: tuple[str, ...] = (), persons: bool = False) -> LeastRelease:
+def publication(kinds: tuple[str, ...] = (), persons: bool = False, **more: Any) -> LeastRelease:
     people = records()
     place = np.arange(people.spine.units("Block"))
     fields = {"Ward": encoded([f"w{(u + 4) // 12}" for u in place]), "Part": encoded(["9"] * 36)}
     places = CountedPlaces(SCHEMA, people.spine, Confidential(people.histogram()), fields, {})
-    return coarsened(least(order="best"), places, kinds, SILENT, persons)[0]
+    return coarsened(least(order="best", **more), places, kinds, SILENT, persons)[0]
 
 
 def test_a_publication_is_checked_from_its_folder(tmp_path: Path) -> None:
@@ -177,6 +181,41 @@ def test_a_publication_is_checked_from_its_folder(tmp_path: Path) -> None:
     assert page.count("<rect") == len(groups)  # a tile for each, with its finest grain
     for h in range(5):
         assert page.count(f">{h}</text>") == int((grain == h).sum())
+
+
+def test_small_totals_are_printed_with_others(tmp_path: Path) -> None:
+    """Of such places there is no table, and all that is known of them are bounds, which hold; a
+    total of their own, or one that is too small, is found."""
+    release = publication(("Ward",), persons=True, k=60, totals=45)
+    files.write(tmp_path, release)
+    right = files.check(tmp_path)[0]
+    assert "each total is 45 or more" in right[2]
+    truth = records().histogram()
+    finest, some = release.tables.chain.grains[-1], truth.some(np.flatnonzero(truth.totals()))
+    blocks, tables = release.areas["Block"], files.read(tmp_path).tables
+    assert min(t.sum() for t in blocks.table if len(t)) >= 45 > some.totals().min()
+    assert ((blocks.grain < 0) == (tables.size > 1)).all()
+    for h, n in ((0, some.totals()[:, None]), (3, finest.counts(some))):
+        lower, upper = tables.bounds(h, np.arange(len(tables)))
+        assert (lower <= n).all()
+        assert (n <= upper).all()
+    assert release.persons is not None
+    assert release.persons.totals().min() > 0
+    assert (release.persons.totals() != some.totals()).any()
+    page = (tmp_path / "index.html").read_text()
+    assert "where it has at least 45 persons" in page
+    path, certificate = tmp_path / "tables.csv", tmp_path / "certificate.json"
+    u = int(np.flatnonzero(blocks.grain < 0)[0])
+    name = f"Block,{blocks.codes[u]},{blocks.names[u]},"
+    text = path.read_text()
+    assert f"{name},," in text
+    path.write_text(text.replace(f"{name},,", f"{name}total,Total,{some.totals()[u]}"))
+    with pytest.raises(InputError, match=f"{blocks.codes[u]} by total is no sum of atoms"):
+        files.check(tmp_path)
+    path.write_text(text)
+    certificate.write_text(certificate.read_text().replace('"totals": 45', '"totals": 50'))
+    with pytest.raises(InputError, match="atoms have fewer than 50 persons"):
+        files.check(tmp_path)
 
 
 def test_persons_have_exactly_the_tables(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from das.engine import Silent
 from das.model.histogram import Histogram
 from das.release.opened import open_release
 from das.tools.protection.least import files
-from das.tools.protection.least.combining import combined, grouped, remaining
+from das.tools.protection.least.combining import combined, remaining
 from das.tools.protection.least.files import LeastRelease
 from das.tools.protection.truth.methods.coarsening import LeastCoarsening, coarsened
 from das.tools.protection.truth.study_input import CountedPlaces
@@ -44,7 +44,7 @@ def run(worlds: Worlds) -> Path:
 def test_both_are_nearer_than_the_noisy_release_and_keep_what_is_exact(run: Path) -> None:
     coarse, known = exact(run)
     found = combined(open_release(run / "release"), coarse, None, seed=1, rounds=100)
-    true = grouped(known.some(found.units), found.grain)
+    true = found.grain.counts(known.some(found.units))
     assert found.grain.name == GRAINS[-1]
     error = {row["from"]: row["mean absolute error"] for row in found.errors(true)}
     assert error["both"] < 0.5 * error["noisy release"]

@@ -60,22 +60,29 @@ def test_every_line_that_follows_is_a_sum_of_printed_ones() -> None:
     assert shown <= spanned(crossed)
 
 
-def test_bounds_are_sharp() -> None:
-    """Over all integer tables with the same lines, in 20 random ones; and the estimates have the
-    published sums."""
-    rng = np.random.default_rng(2)
+@pytest.mark.parametrize("first", [FIRST[0], FIRST[1]])
+def test_bounds_are_sharp(first: np.ndarray) -> None:
+    """Over all integer tables with the same lines, in 20 random ones, with all totals or with one of
+    two blocks that have somebody each; and the estimates have the published sums."""
+    rng, joined = np.random.default_rng(2), first is FIRST[1]
     for _ in range(20):
-        counts = np.minimum(rng.poisson(0.6, size=(3, 4)), 2)
-        tables = Staircase.from_counts(CHAIN, FIRST, counts)
+        counts = np.minimum(rng.poisson(0.3 if joined else 0.6, size=(3, 4)), 2 - joined)
+        counts[counts.sum(axis=1) == 0, 0] = joined
+        tables = Staircase.from_counts(CHAIN, (first, *FIRST[1:]), counts)
         lines = lines_of(tables)
         published = lines @ counts.ravel()
+        total = counts.sum(axis=1)
+        most = summed_by(first, total[:, None])[first, 0]
+        if joined and most.max() > 3:
+            continue  # too many tables
         rows = [
-            [r for r in product(range(n + 1), repeat=4) if sum(r) == n]
-            for n in counts.sum(axis=1).tolist()
+            [r for r in product(range(n + 1), repeat=4) if sum(r) == n or (sum(r) and joined and u)]
+            for u, n in enumerate(most.tolist())
         ]
-        every = np.array([np.concatenate(r) for r in product(*rows)])
+        pick = np.indices([len(r) for r in rows]).reshape(3, -1)
+        every = np.concatenate([np.array(r)[i] for r, i in zip(rows, pick, strict=True)], axis=1)
         same = every[(every @ lines.T == published).all(axis=1)]
-        for h in (1, 2):
+        for h in range(3):
             lower, upper = tables.bounds(h, np.arange(3))
             mine = CHAIN.coarser(same.reshape(-1, 4), 2, h).reshape(len(same), -1)
             assert lower.ravel().tolist() == mine.min(axis=0).tolist()
@@ -97,8 +104,11 @@ def test_tables_that_do_not_nest_or_add_up_are_refused() -> None:
     assert good.own(np.array([0, 1, 1])).tolist() == [1, 1]
     assert good.own(np.array([0, 0, 1])).tolist() == [0, 0]
     assert good.own(np.array([0, -1, -1])).tolist() == [1]
+    joined = Staircase.from_counts(CHAIN, (FIRST[1], FIRST[1], FIRST[2]), np.ones((3, 4), int))
+    assert joined.own(np.arange(3)).tolist() == [1, -1, -1]
     assert good.tables(1, np.array([0, 1, 1])).tolist() == [[2, 2], [4, 4]]
-    assert good.failing(Rules(5, 3)).tolist() == [1, 0]
+    assert good.failing(Rules(5, 3)).tolist() == [0, 1, 0]
+    assert good.failing(Rules(5, 3, totals=5)).tolist() == [3, 1, 0]
 
 
 # --- slivers

@@ -19,6 +19,7 @@ from das.model.redistricting import PL94
 from das.model.schema import Schema
 from das.tools.protection.least.chain import Chain, Rules
 from das.tools.protection.truth.least import solution
+from das.tools.protection.truth.least.audit import value_of
 from das.tools.protection.truth.least.families import by_intervals, by_subsets
 from das.tools.protection.truth.least.solution import (
     CountTree,
@@ -74,6 +75,18 @@ def test_four_blocks_of_three_races() -> None:
     assert atoms(large.atom[1]) == [[1, 4], [2, 3]]
 
 
+def test_totals_have_a_least_population() -> None:
+    """Four blocks of 1, 4, 6 and 9 persons, no total under 5: the first two have one, and each has
+    half of it by the best estimate. As many persons as blocks would tell that each has one."""
+    found = solved(family([(1, 0), (4, 0), (6, 0), (9, 0)], Rules(5, 2, totals=5)), SEARCH)
+    assert [atoms(a) for a in found.atom] == [[[1, 2], [3], [4]]] * 2
+    assert found.value == pytest.approx(np.log2(2 / 5) + 4 * np.log2(8 / 5))
+    ones = solved(family([(1, 0), (0, 1), (2, 0), (5, 4)], Rules(4, 1, totals=2)), SEARCH)
+    assert [atoms(a) for a in ones.atom] == [[[1, 2, 3], [4]]] * 2
+    with pytest.raises(InputError, match="not even the whole passes"):
+        family([(1, 0), (1, 0)], Rules(2, 1, totals=2))
+
+
 def test_what_was_chosen_tells_something() -> None:
     """Others in block 2 may be 0 to 3, by what is printed. Only with 1 or 2 would the least
     coarsening be this one."""
@@ -121,7 +134,9 @@ def coarsenings(groups: list[list[int]]) -> Iterator[list[list[int]]]:
             yield [sorted(atom) for part in chosen for atom in part]
 
 
-def passes(counts: np.ndarray, chain: Chain, h: int, rules: Rules) -> bool:
+def passes(counts: np.ndarray, chain: Chain, h: int, rules: Rules, blocks: int = 0) -> bool:
+    if counts.sum() < rules.totals or (rules.totals and counts.sum() <= blocks):
+        return False
     for g in range(1, h + 1):
         t = chain.coarser(counts[None], len(chain) - 1, g)[0]
         if t.sum() < rules.k or ((t > 0) & (t < rules.m)).any():
@@ -133,7 +148,7 @@ def deviance(
     leaves: np.ndarray, units: list[list[int]], atoms: list[list[int]], chain: Chain, h: int
 ) -> float:
     """Of the estimate of units' tables at grain h, given those of the grain before: a unit has the
-    shares of its atom, or its own where it is made of atoms."""
+    shares of its atom, or its own where it is made of atoms. Blocks of an atom share its total."""
     out = 0.0
     for unit in units:
         mine = [a for a in atoms if set(a) <= set(unit)]
@@ -141,6 +156,10 @@ def deviance(
         around = unit if inside else next(a for a in atoms if set(unit) <= set(a))
         t, n = leaves[around].sum(axis=0), leaves[unit].sum(axis=0)
         last = len(chain) - 1
+        if h == 0:
+            share = (n.sum() / len(unit)) / (t.sum() / len(around))
+            out += n.sum() * np.log2(share)
+            continue
         fine, coarse = (chain.coarser(x[None], last, h)[0] for x in (t, n))
         above, own = (chain.coarser(x[None], last, h - 1)[0] for x in (t, n))
         of = chain.above[h - 1]
@@ -156,10 +175,10 @@ def enumerated(
     each = [sorted(p) for p in {tuple(map(tuple, sorted(p))) for p in coarsenings(groups)}]
     units = [[flat(groups)], groups, [[i] for i in range(len(leaves))]]
     costs: list[dict[int, float]] = []
-    for h in range(1, len(chain)):
+    for h in range(not rules.totals, len(chain)):
         costs.append({})
         for number, p in enumerate(each):
-            if all(passes(leaves[list(a)].sum(axis=0), chain, h, rules) for a in p):
+            if all(passes(leaves[list(a)].sum(axis=0), chain, h, rules, len(a)) for a in p):
                 lists = [list(a) for a in p]
                 costs[-1][number] = sum(
                     w * deviance(leaves, u, lists, chain, h)
@@ -185,11 +204,12 @@ def enumerated(
 
 def shown_chain(leaves: np.ndarray, chain: Chain, rules: Rules) -> Chain | None:
     whole = leaves.sum(axis=0)
-    fits = [h for h in range(1, len(chain)) if passes(whole, chain, h, rules)]
+    fits = [h for h in range(1, len(chain)) if passes(whole, chain, h, rules, len(leaves))]
     return Chain(chain.grains[: fits[-1] + 1]) if fits else None
 
 
-def test_trees_are_solved_as_by_enumeration() -> None:
+@pytest.mark.parametrize("totals", [False, True])
+def test_trees_are_solved_as_by_enumeration(totals: bool) -> None:
     """Two groups of blocks, users of blocks and of groups: the value, and a bound below it."""
     rng, solvable, tight = np.random.default_rng(3), 0, 0
     for _ in range(60):
@@ -201,7 +221,7 @@ def test_trees_are_solved_as_by_enumeration() -> None:
             size=(sizes.sum(), len(chain.grains[-1])),
         )
         leaves[:, 0] += leaves.sum(axis=1) == 0
-        rules = Rules(int(rng.integers(0, 12)), int(rng.integers(1, 4)))
+        rules = some_rules(rng, 12, 4, totals)
         users = (0.0, float(rng.integers(1, 4)), 1.0)
         shown = shown_chain(leaves, chain, rules)
         parent = [np.zeros(1, np.int64), np.zeros(2, np.int64), np.repeat([0, 1], sizes)]
@@ -213,7 +233,9 @@ def test_trees_are_solved_as_by_enumeration() -> None:
         expected = enumerated(
             chain.coarser(leaves, len(chain) - 1, len(shown) - 1), groups, shown, rules, users
         )
-        assert solved(tree, SEARCH).value == pytest.approx(expected, abs=1e-9)
+        found = solved(tree, SEARCH)
+        assert found.value == pytest.approx(expected, abs=1e-9)
+        assert value_of(tree, found.atom) == pytest.approx(expected, abs=1e-9)
         assert solved(tree, NUMBER).value >= expected - 1e-9
         assert lower_bound(tree, 0) <= expected + 1e-9
         assert lower_bound(tree) == pytest.approx(expected, abs=1e-9)
@@ -222,7 +244,15 @@ def test_trees_are_solved_as_by_enumeration() -> None:
     assert tight > 20
 
 
-def test_families_are_solved_as_by_enumeration() -> None:
+def some_rules(rng: np.random.Generator, k: int, m: int, totals: bool) -> Rules:
+    persons, least = int(rng.integers(0, k)), int(rng.integers(1, m))
+    if not totals:
+        return Rules(persons, least)
+    return Rules(max(persons, 2), least, totals=int(rng.integers(2, max(persons, 2) + 1)))
+
+
+@pytest.mark.parametrize("totals", [False, True])
+def test_families_are_solved_as_by_enumeration(totals: bool) -> None:
     """One family each, with other rules besides: both recursions."""
     rng, larger = np.random.default_rng(1), 0
     for _ in range(200):
@@ -232,7 +262,7 @@ def test_families_are_solved_as_by_enumeration() -> None:
             rng.choice([0.5, 2, 6], size=len(chain.grains[-1])), size=(n, len(chain.grains[-1]))
         )
         leaves[:, 0] += leaves.sum(axis=1) == 0
-        rules = Rules(int(rng.integers(0, 15)), int(rng.integers(1, 5)))
+        rules = some_rules(rng, 15, 5, totals)
         shown = shown_chain(leaves, chain, rules)
         if shown is None:
             continue
@@ -240,6 +270,7 @@ def test_families_are_solved_as_by_enumeration() -> None:
         counts = tree.counts[-1][-1]
         expected = enumerated(counts, [[i] for i in range(n)], shown, rules, (0.0, 0.0, 1.0))
         single = np.where(tree.passes[-1], 0.0, np.inf)
+        assert single.shape[1] == len(tree.chain) - (not totals)
         each = siblings(tree, 1, np.arange(n)[None], single)
         assert by_subsets(each).value[0, -1] == pytest.approx(expected, abs=1e-9)
         ordered = by_intervals(each).value[0, -1]

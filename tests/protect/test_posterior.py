@@ -124,12 +124,20 @@ def test_the_exchanges_keep_every_table() -> None:
         np.testing.assert_allclose(sums, tables.count[h])
 
 
-def test_totals_of_atoms_alone_are_refused() -> None:
+def test_units_with_one_total_have_somebody_each_and_are_no_posterior() -> None:
     joined = Staircase.from_counts(
         chain(GROUPS), [np.array([0, 0, 2]), np.zeros(3, int), np.zeros(3, int)], TRUTH
     )
-    with pytest.raises(InputError, match="totals of units"):
-        assignment(joined, np.random.default_rng(1))
+    drawn = [np.bincount(assignment(joined, np.random.default_rng(s))[0]) for s in range(400)]
+    total = TRUTH.sum(axis=1)
+    assert np.min(drawn) == 1
+    assert (np.sum(drawn, axis=1) == total.sum()).all()
+    assert (np.array(drawn)[:, 2] == total[2]).all()
+    np.testing.assert_allclose(
+        np.mean(drawn, axis=0), joined.estimates(0, np.arange(3))[:, 0], atol=0.3
+    )
+    with pytest.raises(InputError, match="not all totals of places are printed"):
+        posterior(joined, noise(1), seed=1)
 
 
 @pytest.mark.parametrize("rho", [0.02, 0.2])

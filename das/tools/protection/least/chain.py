@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from das.errors import SpecError
 from das.model.frozen import Frozen
+from das.model.histogram import Histogram
 from das.model.redistricting import CENRACE
 from das.model.schema import RACES, Schema
 
@@ -65,6 +66,12 @@ class Grain(Frozen):
         classes = _product(told)[0][first] if told else np.zeros(len(first), np.int64)
         title = " by ".join(f.title for f in factors)
         return Grain(name, index, tuple("; ".join(w) for w in words), classes, title)
+
+    def counts(self, h: Histogram) -> Ints:
+        """Counts of a histogram in the groups, ``(units, groups)``."""
+        out = np.zeros((h.units, len(self)), dtype=np.int64)
+        np.add.at(out, (h.unit, self.index[h.cell]), h.count)
+        return out
 
     def refines(self, other: Grain) -> bool:
         """Whether each group of this lies in one group of the ``other``."""
@@ -184,17 +191,25 @@ class Rules:
     * ``k``: at least this many persons;
     * ``m``: no count of 1 to m - 1;
     * ``other``: at grains that show race or origin, at least this many persons outside the most
-      frequent class."""
+      frequent class.
+
+    ``totals``: the least population of a printed total, 0 if all are printed."""
 
     k: int = 100
     m: int = 3
     other: int = 0
+    totals: int = 0
 
     def __post_init__(self) -> None:
-        for name, value in (("k", self.k), ("m", self.m), ("other", self.other)):
+        for name, value in vars(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 what = f"{name} is {value!r}: it must be an integer from 0 on"
                 raise SpecError(what, where="least coarsening")
+
+    def total_passed(self, persons: Ints, places: Ints) -> NDArray[np.bool_]:
+        """Which totals of so many inhabited places may be printed. Each place has somebody, so as
+        many persons as places would tell that each has one."""
+        return np.asarray((persons >= self.totals) & ((persons > places) | (self.totals == 0)))
 
     def passed(self, counts: Ints, grain: Grain) -> NDArray[np.bool_]:
         """Which rows of counts, ``(rows, groups)``, pass m and ``other``; k is about the total."""

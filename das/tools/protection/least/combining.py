@@ -27,7 +27,6 @@ from das.engine.tasks import SILENT, Progress
 from das.errors import SpecError, UserError
 from das.files.release.statement import read_ours
 from das.model.frozen import Frozen
-from das.model.histogram import Histogram
 from das.model.names import Codes, encoded, level_inside, text
 from das.model.schema import Schema
 from das.model.spine import places
@@ -153,7 +152,7 @@ def combined(
         finest,
         tables.estimates(len(tables.chain) - 1, every),
         lower < upper,
-        grouped(release.published(universe).some(units), finest),
+        finest.counts(release.published(universe).some(units)),
         posterior(tables, noisy, seed, rounds),
     )
 
@@ -198,13 +197,6 @@ def _tables(
     if [g.labels for g in chain.grains] != [g.labels for g in said[: last + 1]]:
         raise UserError("the coarse tables are of other cells", where=release.folder)
     return Staircase(chain, coarse.tables.atom[: last + 1], coarse.tables.count[: last + 1])
-
-
-def grouped(h: Histogram, grain: Grain) -> Ints:
-    """Counts of a histogram in the groups of a grain, ``(units, groups)``."""
-    out = np.zeros((h.units, len(grain)), dtype=np.int64)
-    np.add.at(out, (np.repeat(np.arange(h.units), np.diff(h.indptr)), grain.index[h.cell]), h.count)
-    return out
 
 
 def _noisy(release: OpenedRelease, universe: Universe, units: Ints, group: Ints) -> NoisyCounts:

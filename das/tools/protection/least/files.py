@@ -1,6 +1,7 @@
 """A publication of the least coarsening as a folder, and its check by anybody from the folder alone.
 
-* ``tables.csv``: of each unit and kept district the table of its finest grain, a line a count;
+* ``tables.csv``: of each unit and kept district the table of its finest grain, a line a count; one
+  empty line where not even the total is printed;
 * ``places.csv``: a line for each lowest unit with persons: where it lies, and its atom at each grain;
 * ``atoms.csv``: the table of each atom at each grain; an atom has the code of one of its units;
 * ``bounds.parquet``: of each lowest unit and group of the finest grain what can be known of the
@@ -50,8 +51,8 @@ CERTIFICATE = "certificate.json"
 @dataclass(frozen=True, eq=False)
 class ShownAreas(Frozen):
     """The units of a level, or districts of a kind. ``codes`` and ``names``, ``(areas,)``; ``area``
-    of each lowest unit, ``(units,)``, or -1; ``grain`` of the finest table that is shown, and that
-    ``table`` by area."""
+    of each lowest unit, ``(units,)``, or -1; ``grain`` of the finest table that is shown, -1 for none,
+    and that ``table`` by area."""
 
     codes: tuple[str, ...]
     names: tuple[str, ...]
@@ -81,10 +82,10 @@ def write(folder: Path, release: LeastRelease) -> list[Path]:
     grains = release.tables.chain.grains
     codes = np.array(release.areas[release.lowest].codes)
     first = [np.unique(a, return_index=True)[1] for a in release.tables.atom]
-    head = (*release.areas, *(g.name for g in grains[1:]))
+    head = (*release.areas, *(g.name for g in grains))
     words = {
         "table": list(_shown(release)),
-        "grains": [g.title for g in grains],
+        "grains": [*["None"] * release.tables.joined, *(g.title for g in grains)],
         "map": list(_tiles(release)),
         "tiles": level_inside(list(release.areas)[max(0, release.levels - 2)]),
         "colors": SHADES,
@@ -118,6 +119,9 @@ def _table_lines(release: LeastRelease) -> Iterator[tuple[object, ...]]:
     for level, areas in release.areas.items():
         each = zip(areas.codes, areas.names, areas.grain.tolist(), areas.table, strict=True)
         for code, name, h, table in each:
+            if h < 0:
+                yield level, code, name, "", "", ""
+                continue
             grain = release.tables.chain.grains[h]
             for label, persons in zip(grain.labels, table.tolist(), strict=True):
                 yield level, code, name, grain.name, label, persons
@@ -127,8 +131,8 @@ def _place_lines(
     release: LeastRelease, codes: NDArray[np.str_], first: list[Ints]
 ) -> Iterator[tuple[str, ...]]:
     columns = [(np.array((*a.codes, "")), a.area) for a in release.areas.values()]
-    atoms = list(zip(first, release.tables.atom, strict=True))[1:]
-    columns += [(codes[at], atom) for at, atom in atoms]
+    each = zip(first, release.tables.atom, strict=True)
+    columns += [(codes[at], atom) for at, atom in each]
     for units in np.array_split(np.arange(len(codes)), len(codes) // UNITS + 1):
         yield from zip(*(names[of[units]].tolist() for names, of in columns), strict=True)
 
@@ -137,7 +141,7 @@ def _atom_lines(
     release: LeastRelease, codes: NDArray[np.str_], first: list[Ints]
 ) -> Iterator[tuple[object, ...]]:
     chain = release.tables.chain
-    for grain, count, at in list(zip(chain.grains, release.tables.count, first, strict=True))[1:]:
+    for grain, count, at in zip(chain.grains, release.tables.count, first, strict=True):
         for code, table in zip(codes[at].tolist(), count.tolist(), strict=True):
             yield from ((grain.name, code, g, n) for g, n in zip(grain.labels, table, strict=True))
 
@@ -252,23 +256,25 @@ def _tiles(release: LeastRelease) -> Iterator[tuple[str, list[tuple[str, int]], 
     name; of each unit next to the lowest the name and the finest grain; and how many have each."""
     levels = list(release.areas.values())[: release.levels]
     tiles, within, above = (levels[max(0, release.levels - back)] for back in (2, 3, 4))
+    finest = tiles.grain + release.tables.joined  # the page counts from none on
     first = np.unique(tiles.area, return_index=True)[1]
     around = np.array(within.names)[within.area[first]].tolist()
     words = [", ".join(dict.fromkeys((a, n))) for a, n in zip(around, tiles.names, strict=True)]
     for number, name in enumerate(above.names):
         here = np.flatnonzero(above.area[first] == number).tolist()
-        shown = [(words[t].strip(", ") or tiles.codes[t], int(tiles.grain[t])) for t in here]
-        numbers = np.bincount(tiles.grain[here], minlength=len(release.tables.chain)).tolist()
+        shown = [(words[t].strip(", ") or tiles.codes[t], int(finest[t])) for t in here]
+        size = len(release.tables.chain) + release.tables.joined
+        numbers = np.bincount(finest[here], minlength=size).tolist()
         yield name or above.codes[number], shown, numbers
 
 
 def _shown(release: LeastRelease) -> Iterator[tuple[str, int, list[tuple[int, float]]]]:
     """By level: its words, how many areas, and by grain how many show it, with the share of all
     persons who live in them."""
-    persons = release.tables.count[0][release.tables.atom[0], 0]
+    persons = release.tables.estimates(0, np.arange(len(release.tables)))
     for level, areas in release.areas.items():
         shown = []
-        for h in range(len(release.tables.chain)):
+        for h in range(-release.tables.joined, len(release.tables.chain)):
             inside = (areas.area >= 0) & (areas.grain >= h)[areas.area]
             share = float(persons[inside].sum() / persons.sum())
             shown.append((int((areas.grain >= h).sum()), 100 * share))
@@ -283,8 +289,9 @@ def check(folder: Path) -> tuple[list[str], list[str]]:
     :class:`InputError` for what is not as it should be."""
     release = read(folder)
     tables, rules = release.tables, Rules(**release.certificate["rules"])
-    if (failing := int(tables.failing(rules).sum())) > 0:
-        what = f"{failing} atoms have fewer than {rules.k} persons, or a count under {rules.m}"
+    if (failing := tables.failing(rules)).any():
+        least = rules.totals if failing[0] else rules.k
+        what = f"{failing.sum()} atoms have fewer than {least} persons, or a count under {rules.m}"
         raise InputError(what, where=folder / "atoms.csv")
     cut = 0
     with _whole(folder / "tables.csv") as path:
@@ -304,7 +311,8 @@ def check(folder: Path) -> tuple[list[str], list[str]]:
         *["persons have exactly the tables of units and atoms"] * drawn,
         f"{sum(map(len, tables.count[1:])):,} tables of atoms nest, and add up over"
         f" {len(tables.chain)} grains",
-        f"each has {rules.k} persons or more, and no count of 1 to {rules.m - 1}",
+        f"each has {rules.k} persons or more, and no count of 1 to {rules.m - 1}"
+        + f"; each total is {rules.totals} or more" * (rules.totals > 0),
         "tables of units are sums of atoms; those of districts pass the rules, have the sums that"
         " atoms have, and lie within bounds",
         "no small hidden count follows exactly from the tables of atoms",
@@ -342,6 +350,7 @@ def _check_districts(
         for what, wrong in (
             ("has other sums than the atoms of the same places", other),
             ("does not pass the rules", ~rules.passing(counts, grain) & (h > 0)),
+            ("divides places whose total is one", own < 0),
             ("has counts beyond the bounds of its places", beyond),
         ):
             for u in np.flatnonzero(wrong & shown).tolist():
@@ -384,22 +393,20 @@ def read(folder: Path) -> LeastRelease:
     atom, every = list[Ints](), list[dict[str, int]]()
     with _whole(folder / "places.csv") as path:
         places = _rows(path)
-        for grain in chain.grains[1:]:
+        for grain in chain.grains:
             codes, of = np.unique([row[grain.name] for row in places], return_inverse=True)
             atom.append(of.ravel().astype(np.int64))
             every.append({code: i for i, code in enumerate(codes.tolist())})
     with _whole(folder / "tables.csv") as path:
         shown = _rows(path)
         areas = {name: _areas(name, places, shown, chain) for name in names}
-        if len(shown) != sum(len(table) for a in areas.values() for table in a.table):
+        if len(shown) != sum(max(len(t), 1) for a in areas.values() for t in a.table):
             raise ValueError("lines of other levels")
-    atom.insert(0, areas[lowest].area)
     with _whole(folder / "places.csv"):
-        if (np.sort(atom[0]) != np.arange(len(areas[lowest].codes))).any():
+        if (np.sort(areas[lowest].area) != np.arange(len(areas[lowest].codes))).any():
             raise ValueError("no line for some place, or two")
-    count = [np.array([[t.sum()] for t in areas[lowest].table])]
     with _whole(folder / "atoms.csv") as path:
-        count += _atoms(_rows(path), every, chain)
+        count = _atoms(_rows(path), every, chain)
     return LeastRelease(
         Staircase(chain, tuple(atom), tuple(count)), len(said["levels"]), areas, said
     )
@@ -440,7 +447,8 @@ def _chain(said: list[dict[str, Any]]) -> Chain:
 def _areas(
     level: str, places: list[dict[str, str]], shown: list[dict[str, str]], chain: Chain
 ) -> ShownAreas:
-    number = {g.name: h for h, g in enumerate(chain.grains)}
+    labels = {"": ("",)} | {g.name: g.labels for g in chain.grains}
+    number = {name: h for h, name in enumerate(labels, -1)}
     rows: dict[str, list[dict[str, str]]] = {}
     for row in shown:
         if row["level"] == level:
@@ -448,21 +456,21 @@ def _areas(
     unit, grain = {code: u for u, code in enumerate(rows)}, [r[0]["grain"] for r in rows.values()]
     for name, lines in zip(grain, rows.values(), strict=True):
         said = [(row["grain"], row["group"]) for row in lines]
-        if said != [(name, label) for label in chain.grains[number[name]].labels]:
+        if said != [(name, label) for label in labels[name]]:
             raise ValueError("a table with other lines than the groups of its grain")
     return ShownAreas(
         tuple(rows),
         tuple(r[0]["name"] for r in rows.values()),
         np.array([unit[p[level]] if p[level] else -1 for p in places]),
         np.array([number[name] for name in grain]),
-        tuple(np.array([int(row["persons"]) for row in r]) for r in rows.values()),
+        tuple(np.array([int(n["persons"]) for n in r if n["grain"]], int) for r in rows.values()),
     )
 
 
 def _atoms(rows: list[dict[str, str]], codes: list[dict[str, int]], chain: Chain) -> list[Ints]:
-    """The tables of atoms at each grain but the first."""
-    number = {g.name: h for h, g in enumerate(chain.grains[1:])}
-    group = [{label: i for i, label in enumerate(g.labels)} for g in chain.grains[1:]]
+    """The tables of atoms at each grain."""
+    number = {g.name: h for h, g in enumerate(chain.grains)}
+    group = [{label: i for i, label in enumerate(g.labels)} for g in chain.grains]
     out = [np.full((len(c), len(g)), -1) for c, g in zip(codes, group, strict=True)]
     for row in rows:
         h = number[row["grain"]]

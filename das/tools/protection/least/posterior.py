@@ -130,6 +130,9 @@ def posterior(
     """The posterior, from :data:`CHAINS` that begin at random assignments and pair the units
     ``rounds`` times, after half as many that are forgotten. ``rho``: instead of
     :func:`correlation`."""
+    if tables.joined:
+        what = "not all totals of places are printed, so both releases cannot be read together"
+        raise InputError(what, where="coarse tables", remedy="give tables with totals = 0")
     rng = np.random.default_rng(seed)
     rho = correlation(tables, noisy) if rho is None else max(rho, _RHO[0])
     means = np.zeros((CHAINS, *noisy.value.shape))
@@ -162,10 +165,14 @@ def correlation(tables: Staircase, noisy: NoisyCounts) -> float:
 
 def assignment(tables: Staircase, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Everybody's unit, in order, and group, ``(persons,)`` both: a random assignment with these
-    tables. Raises :class:`InputError` where totals of units are not exact."""
-    if len(tables.count[0]) != len(tables):
-        raise InputError("totals of units are not all known", where="coarse tables")
-    unit = np.repeat(np.arange(len(tables)), _persons(tables))
+    tables. Each unit has somebody; the others of a printed total are in its units at random."""
+    size, member = np.bincount(tables.atom[0]), np.argsort(tables.atom[0], kind="stable")
+    spare = tables.count[0][:, 0] - size
+    at = np.repeat(np.arange(len(size)), np.where(size > 1, spare, 0))
+    place = np.cumsum(size)[at] - 1 - (rng.random(len(at)) * size[at]).astype(np.int64)
+    more = np.where(size > 1, 0, spare)[tables.atom[0]]
+    more += np.bincount(member[place], minlength=len(more))
+    unit = np.repeat(np.arange(len(more)), 1 + more)
     group = np.zeros(len(unit), dtype=np.int64)
     for h, above in enumerate(tables.chain.above, 1):
         atom, finer = (i.ravel() for i in np.indices(tables.count[h].shape))

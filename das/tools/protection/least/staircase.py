@@ -10,6 +10,11 @@ that follows from that of grain h + 1. So the sharp bounds of the count of unit 
 each at the atom of u and the group that holds c; and the estimate of greatest entropy is
 :math:`\prod_h T_h / \prod_h S_h`. Both ends are attained by integer tables.
 
+Where not every total is printed, the atoms of the first grain are sets of lowest units, and stand for
+u above. Each of the s units of one has somebody, nothing else is known. So of an atom of N persons
+with bounds L and U one unit has, if s > 1, at least 1 where L = N, else 0; and at most the lesser of U
+and N - s + 1. Its estimate is that of the atom divided by s.
+
 Source: A. Dobra, S. E. Fienberg, Bounds for cell entries in contingency tables given marginal totals
 and decomposable graphs, PNAS 97 (2000)."""
 
@@ -65,10 +70,10 @@ class GrainCounts(Frozen):
             out.insert(0, self.chain.coarser(out[0], h, h - 1))
         return tuple(out)
 
-    def parts(self) -> Iterator[tuple[Ints, ...]]:
-        """Of all units, some at a time."""
+    def parts(self) -> Iterator[tuple[Ints, tuple[Ints, ...]]]:
+        """Of all units, some at a time: which, and theirs by grain."""
         units = np.arange(self.finest.units)
-        return map(self.some, np.array_split(units, len(units) // UNITS + 1))
+        return ((u, self.some(u)) for u in np.array_split(units, len(units) // UNITS + 1))
 
     def rows(self, start: int, stop: int) -> GrainCounts:
         """Those of units ``start:stop``."""
@@ -145,29 +150,45 @@ class Staircase(Frozen):
             at, before = atom[units], self._separators[h]
             yield self.count[h][np.ix_(at, group[h])], before[np.ix_(at, group[max(h - 1, 0)])]
 
-    def bounds(self, grain: int, units: Ints) -> tuple[Ints, Ints]:
+    @cached_property
+    def size(self) -> Ints:
+        """By lowest unit, how many have one total with it, and it."""
+        return np.asarray(np.bincount(self.atom[0])[self.atom[0]])
+
+    @property
+    def joined(self) -> bool:
+        """Whether some lowest units have one total."""
+        return len(self.count[0]) < len(self)
+
+    def bounds(self, grain: int, units: Ints, whole: bool = False) -> tuple[Ints, Ints]:
         """What can be known of some units' counts at a grain: the least and the largest,
-        ``(units, groups)`` each."""
+        ``(units, groups)`` each; ``whole``, of their atoms at the first grain."""
         shape = len(units), len(self.chain.grains[grain])
         lower, upper = np.zeros(shape, np.int64), np.full(shape, np.iinfo(np.int64).max)
         for table, separator in self._tables(grain, units):
             lower += table - separator
             np.minimum(upper, table, out=upper)
-        return np.maximum(lower, 0), upper
+        np.maximum(lower, 0, out=lower)
+        if self.joined and not whole:
+            some = self.size[units] > 1
+            persons = self.count[0][self.atom[0][units[some]]]
+            lower[some] = lower[some] == persons
+            upper[some] = np.minimum(upper[some], persons - self.size[units[some], None] + 1)
+        return lower, upper
 
     def estimates(self, grain: int, units: Ints) -> Floats:
         """The counts of greatest entropy, ``(units, groups)``."""
-        out = np.ones((len(units), len(self.chain.grains[grain])))
+        out = np.repeat(1 / self.size[units, None], len(self.chain.grains[grain]), axis=1)
         for table, separator in self._tables(grain, units):
             out *= table / np.maximum(separator, 1)
         return out
 
     def own(self, area: Ints) -> Ints:
-        """The finest grain of the table that each area has of its own, as a union of atoms.
-        ``area``: that of each unit, ``(units,)``, or -1."""
-        out = np.zeros(int(area.max()) + 1, dtype=np.int64)
+        """The finest grain of the table that each area has of its own, as a union of atoms; -1 where
+        not even its total is known. ``area``: that of each unit, ``(units,)``, or -1."""
+        out = np.full(int(area.max()) + 1, -1)
         whole = np.ones(len(out), dtype=bool)
-        for h, atom in enumerate(self.atom[1:], 1):
+        for h, atom in enumerate(self.atom):
             of = np.zeros(len(self.count[h]), dtype=np.int64)
             of[atom] = area
             cut = np.zeros(len(of), dtype=bool)
@@ -179,11 +200,8 @@ class Staircase(Frozen):
     def tables(self, grain: int, area: Ints) -> Ints:
         """The sums of atoms' tables by area, ``(areas, groups)``; right for areas that are unions of
         atoms (:meth:`own`)."""
-        _, first = np.unique(self.atom[grain], return_index=True)
-        out = np.zeros((int(area.max()) + 1, len(self.chain.grains[grain])), dtype=np.int64)
-        inside = area[first] >= 0
-        np.add.at(out, area[first][inside], self.count[grain][inside])
-        return out
+        first = np.unique(self.atom[grain], return_index=True)[1]
+        return summed_by(area[first], self.count[grain], int(area.max()) + 1)
 
     def of_areas(self, area: Ints) -> Staircase:
         """The same tables with areas as the lowest units: those of areas that are unions of atoms,
@@ -224,29 +242,35 @@ class Staircase(Frozen):
             np.stack([area, self.atom[1]]), axis=1, return_index=True, return_inverse=True
         )
         atoms = (np.arange(len(first)), *(a[first] for a in self.atom[1:]))
-        total = summed_by(part.ravel(), self.count[0][self.atom[0]])
+        part = part.ravel()[np.unique(self.atom[0], return_index=True)[1]]
+        total = summed_by(part, self.count[0], len(first))
         each = Staircase(self.chain, atoms, (total, *self.count[1:])).bounds(grain, atoms[0])
         return summed_by(area[first], each[0]), summed_by(area[first], each[1])
 
     def failing(self, rules: Rules) -> Ints:
-        """By grain but the first, how many atoms do not pass the rules."""
+        """By grain, how many atoms do not pass the rules."""
         each = zip(self.chain.grains[1:], self.count[1:], strict=True)
-        return np.array([len(c) - int(rules.passing(c, grain).sum()) for grain, c in each])
+        passing = [rules.total_passed(self.count[0][:, 0], np.bincount(self.atom[0]))]
+        passing += [rules.passing(count, grain) for grain, count in each]
+        return np.array([int((~found).sum()) for found in passing])
 
     def given_away(self, m: int) -> Ints:
-        """Hidden counts of 1 to m - 1 that follow exactly: rows of unit, grain and group."""
-        own, out = self.own(np.arange(len(self))), [np.zeros((0, 3), dtype=np.int64)]
+        """Hidden counts of 1 to m - 1 that follow exactly, of units and of what has its total as one:
+        rows of the first unit, grain and group."""
+        own, out = self.own(self.atom[0]), [np.zeros((0, 3), dtype=np.int64)]
+        first = np.unique(self.atom[0], return_index=True)[1]
         for h in range(1, len(self.chain)):
-            hidden = np.flatnonzero(own < h)
+            hidden = first[own < h]
             for units in np.array_split(hidden, len(hidden) // UNITS + 1):
-                lower, upper = self.bounds(h, units)
+                lower, upper = self.bounds(h, units, whole=True)
                 row, group = np.nonzero((lower == upper) & (lower > 0) & (lower < m))
                 out.append(np.stack([units[row], np.full(len(row), h), group], axis=1))
         return np.concatenate(out)
 
 
-def summed_by(group: Ints, counts: Ints) -> Ints:
+def summed_by(group: Ints, counts: Ints, groups: int | None = None) -> Ints:
     """Rows of counts added up by their group, ``(groups, columns)``; a group below 0 is left out."""
-    out = np.zeros((int(group.max()) + 1, counts.shape[1]), dtype=np.int64)
+    size = int(group.max()) + 1 if groups is None else groups
+    out = np.zeros((size, counts.shape[1]), dtype=np.int64)
     np.add.at(out, group[group >= 0], counts[group >= 0])
     return out

@@ -44,7 +44,6 @@ from das.tools.protection.census_tables import (
     recoded,
 )
 from das.tools.protection.least.chain import Grain
-from das.tools.protection.least.combining import grouped
 from das.tools.protection.published import WITHHELD, LevelLines, ProtectedTables, withheld
 from das.tools.protection.study import files
 from das.tools.protection.truth.methods.rounding import Rounding
@@ -484,6 +483,5 @@ def true_groups(run: Path, units: NDArray[np.int64], grain: Grain) -> NDArray[np
     """True counts of some lowest units of a run in the groups of a grain, ``(units, groups)``."""
     opened, known = truth_of(run)
     mine = known[opened.after.universes[0].name][opened.spine.levels[-1]]
-    return grouped(
-        mine.open("to score two releases; the result stays confidential").some(units), grain
-    )
+    counts = mine.open("to score two releases; the result stays confidential")
+    return grain.counts(counts.some(units))

@@ -59,12 +59,13 @@ def value_of(tree: CountTree, atom: Sequence[Ints]) -> float:
     of atoms has the shares of its atom."""
     out = -float(tree.own[0].sum())
     for depth, unit in enumerate(_ancestors(tree)):
-        for h in range(1, len(tree.chain) if tree.users[depth] else 0):
+        for h in range(not tree.rules.totals, len(tree.chain) if tree.users[depth] else 0):
             inside = _within(unit, atom[h])
             group = np.where(inside[unit], len(unit) + atom[h], unit)
             group = np.unique(group, return_inverse=True)[1].ravel()
-            pair = tuple(tree.counts[-1].summed(g, group) for g in (h - 1, h))
-            out += tree.users[depth] * float(all_losses(pair).sum())
+            pair = tuple(tree.counts[-1].summed(g, group) for g in range(max(h - 1, 0), h + 1))
+            loss = all_losses(pair, None if h else np.bincount(group))
+            out += tree.users[depth] * float(loss.sum())
     return out
 
 
@@ -187,7 +188,10 @@ def kept_districts(
     its atom is joined to another, if that costs at most ``price`` bits; else the district that is in
     most lines is withheld."""
     above, atom = _ancestors(tree), [a.copy() for a in atoms]
-    grain = [np.zeros(int(area.max()) + 1, dtype=np.int64) for area in kinds]
+    cut = [np.unique(area[~_within_all(atom[0], [area])]) for area in kinds]  # no total either
+    grain = [
+        -np.isin(np.arange(a.max() + 1), c).astype(int) for a, c in zip(kinds, cut, strict=True)
+    ]
     lines, withheld = [], []
     for h in range(1, len(tree.chain)):
         for area, g in zip(kinds, grain, strict=True):

@@ -52,22 +52,28 @@ def zlog(z: Ints) -> Floats:
     return out
 
 
-def all_losses(counts: tuple[Ints, ...]) -> Floats:
-    """The losses of units, ``(units, grains - 1)``, from their counts at each grain."""
-    out = np.zeros((*counts[0].shape[:-1], len(counts)))
-    for h, count in enumerate(counts):
+def all_losses(counts: tuple[Ints, ...], places: Ints | None = None) -> Floats:
+    """The losses of units, ``(units, grains - 1)``, from their counts at each grain; with the lowest
+    ``places`` in each, ``(units,)``, also that of totals, which comes first."""
+    out = np.zeros((*counts[0].shape[:-1], len(counts) + 1))
+    if places is not None:
+        out[..., 0] = counts[0][..., 0] * np.log2(places)
+    for h, count in enumerate(counts, 1):
         for at in range(0, len(count), _ROWS):
             out[at : at + _ROWS, ..., h] = zlog(count[at : at + _ROWS]).sum(axis=-1)
-    return np.asarray(out[..., :-1] - out[..., 1:])
+    return np.asarray(out[..., :-1] - out[..., 1:])[..., places is None :]
 
 
 def passing_losses(
-    population: Ints, counts: Callable[[int, Ints], Ints], chain: Chain, rules: Rules
+    population: Ints, places: Ints, counts: Callable[[int, Ints], Ints], chain: Chain, rules: Rules
 ) -> Floats:
-    """The losses of candidate atoms, ``(rows, grains - 1)``, infinite from the first grain on that
-    one does not pass. ``counts(h, rows)`` are those at a grain: the finer a grain, the fewer are
-    asked for."""
-    out = np.full((len(population), len(chain) - 1), np.inf)
+    """The losses of candidate atoms, ``(rows, grains)``, infinite from the first grain on that one
+    does not pass; without the first grain, ``(rows, grains - 1)``, if all totals are printed.
+    ``counts(h, rows)`` are those at a grain: the finer a grain, the fewer are asked for."""
+    out = np.full((len(population), len(chain)), np.inf)
+    if rules.totals:
+        rows = np.flatnonzero(rules.total_passed(population, places))
+        out[rows, :1] = all_losses((population[rows, None],), places[rows])
     rows = np.flatnonzero(population >= rules.k)
     before = zlog(population[rows])
     for h, grain in enumerate(chain.grains[1:], 1):
@@ -76,20 +82,23 @@ def passing_losses(
         found = counts(h, rows)
         passed = rules.passed(found, grain)
         rows, here = rows[passed], zlog(found[passed]).sum(axis=1)
-        out[rows, h - 1] = before[passed] - here
+        out[rows, h] = before[passed] - here
         before = here
-    return out
+    return out[:, not rules.totals :]
 
 
 @dataclass(frozen=True, eq=False)
 class Siblings:
     """The children of families of one size. ``counts``: by grain, ``(families, children,
-    groups)``; ``single``: what a child by itself costs at each grain but the first, infinite where
-    it does not pass, and ``own``: D above, ``(families, children, grains - 1)``; ``weight``: w."""
+    groups)``; ``places``: the lowest ones in each, ``(families, children)``; ``single``: what a
+    child by itself costs at each grain but the first, infinite where it does not pass, and ``own``:
+    D above, ``(families, children, grains - 1)``; ``weight``: w. If not all totals are printed, the
+    first grain is one of these grains, too."""
 
     chain: Chain
     rules: Rules
     counts: tuple[Ints, ...]
+    places: Ints
     single: Floats
     own: Floats
     weight: float
@@ -114,7 +123,7 @@ def by_intervals(siblings: Siblings) -> BestAtoms:
     """The best atoms that are runs of the children in their order."""
     families, n, grains = siblings.single.shape
     atoms = _interval_atoms(siblings)
-    best = np.zeros((families, n + 1, n + 1))  # of the totals, which cost nothing
+    best = np.zeros((families, n + 1, n + 1))  # of what is before the first, which costs nothing
     value = np.full((families, grains), np.inf)
     chosen = np.zeros((grains, families, n + 1, n + 1), dtype=np.int16)
     for h in range(grains):
@@ -139,7 +148,8 @@ def _interval_atoms(siblings: Siblings) -> Floats:
     families, n, grains = siblings.single.shape
     out = np.full((families, grains, n + 1, n + 1), np.inf)
     first, end = np.triu_indices(n + 1, 2)
-    sums = [np.pad(c.cumsum(axis=1), ((0, 0), (1, 0), (0, 0))) for c in siblings.counts]
+    every = (*siblings.counts, siblings.places[:, :, None])
+    sums = [np.pad(c.cumsum(axis=1), ((0, 0), (1, 0), (0, 0))) for c in every]
     below = np.pad(siblings.own.cumsum(axis=1), ((0, 0), (1, 0), (0, 0)))
     step = max(1, _ROWS // max(families, 1))
     for at in range(0, len(first), step):
@@ -150,8 +160,8 @@ def _interval_atoms(siblings: Siblings) -> Floats:
             found: Ints = sums[h][family, j[run]] - sums[h][family, i[run]]
             return found
 
-        population = (sums[0][:, j, 0] - sums[0][:, i, 0]).ravel()
-        loss = passing_losses(population, counts, siblings.chain, siblings.rules)
+        population, places = ((s[:, j, 0] - s[:, i, 0]).ravel() for s in (sums[0], sums[-1]))
+        loss = passing_losses(population, places, counts, siblings.chain, siblings.rules)
         cost = siblings.weight * loss.reshape(families, len(i), grains)
         cost -= below[:, j] - below[:, i]
         out[:, :, i, j] = cost.transpose(0, 2, 1)
@@ -226,8 +236,8 @@ def _subset_atoms(siblings: Siblings) -> Floats:
         found: Ints = kept[h][rows]
         return found
 
-    population = sums(siblings.counts[0])[:, 0]
-    loss = passing_losses(population, counts, siblings.chain, siblings.rules)
+    population, places = (sums(s)[:, 0] for s in (siblings.counts[0], siblings.places[..., None]))
+    loss = passing_losses(population, places, counts, siblings.chain, siblings.rules)
     cost = siblings.weight * loss - sums(siblings.own)
     return cost.reshape(families, every, grains).transpose(0, 2, 1).copy()
 

@@ -35,13 +35,16 @@ _BATCH = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class CountTree:
-    """The inhabited units, root first. By depth: ``parent``, ``(units,)``; ``counts``; ``users``:
-    the weight of the level; ``own``: what units cost by themselves with all below them, and ``passes``: whether they pass, ``(units, grains - 1)``."""
+    """The inhabited units, root first. By depth: ``parent``, ``(units,)``; ``counts``; ``places``:
+    the lowest units in each, ``(units,)``; ``users``: the weight of the level; ``own``: what units
+    cost by themselves with all below them, and ``passes``: whether they pass, ``(units, grains -
+    1)``; or ``(units, grains)``, if not all totals are printed."""
 
     chain: Chain
     rules: Rules
     parent: tuple[Ints, ...]
     counts: tuple[GrainCounts, ...]
+    places: tuple[Ints, ...]
     users: tuple[float, ...]
     own: tuple[Floats, ...]
     passes: tuple[NDArray[np.bool_], ...]
@@ -50,11 +53,11 @@ class CountTree:
     def from_counts(
         chain: Chain, rules: Rules, parent: Sequence[Ints], finest: Finest, users: Sequence[float]
     ) -> CountTree:
-        """From the counts of the lowest units, each with a person. The tree's chain ends with the finest grain that the root passes. Raises
-        :class:`InputError` where it passes none."""
+        """From the counts of the lowest units, each with a person. The tree's chain ends with the
+        finest grain that the root passes. Raises :class:`InputError` where it passes none."""
         all_of = GrainCounts.from_finest(chain, finest).finest
         whole = all_of.up(np.zeros(all_of.units, dtype=np.int64), 1)
-        shown = shown_chain(GrainCounts(chain, whole), rules)
+        shown = shown_chain(GrainCounts(chain, whole), rules, all_of.units)
         group = chain.holding(len(chain) - 1, len(shown) - 1)[all_of.cell]
         size = all_of.units, len(shown.grains[-1])
         each = Histogram.from_triplets(*size, all_of.unit, group, all_of.count)
@@ -86,11 +89,12 @@ class CountTree:
         return _built(self.chain, self.rules, tuple(out), self.counts[-1].finest, users)
 
 
-def shown_chain(whole: GrainCounts, rules: Rules) -> Chain:
-    """The grains at which the whole passes. Raises :class:`InputError` where it passes none."""
-    chain, counts = whole.chain, whole.some(np.arange(1))
-    shown = int(_passes(chain, rules, counts).sum())
-    if not shown:
+def shown_chain(whole: GrainCounts, rules: Rules, places: int) -> Chain:
+    """The grains at which the whole of so many ``places`` passes. Raises :class:`InputError` where it
+    passes none."""
+    chain, counts, size = whole.chain, whole.some(np.arange(1)), np.array([places])
+    shown = int(_passes(chain, rules, counts, size).sum()) - bool(rules.totals)
+    if shown < 1 or not rules.total_passed(counts[0][0], size):
         raise InputError(
             f"not even the whole passes at {chain.grains[1].name!r}",
             where="least coarsening",
@@ -102,17 +106,24 @@ def shown_chain(whole: GrainCounts, rules: Rules) -> Chain:
 def _built(
     chain: Chain, rules: Rules, parent: tuple[Ints, ...], finest: Histogram, users: Sequence[float]
 ) -> CountTree:
-    each = [finest]
+    each, places = [finest], [np.ones(finest.units, dtype=np.int64)]
     for up in parent[:0:-1]:
         each.insert(0, each[0].up(up, int(up[-1]) + 1))
+        places.insert(0, np.add.reduceat(places[0], starts_of(up)[:-1]))
     counts = tuple(GrainCounts(chain, e) for e in each)
     own, passes = list[Floats](), list[NDArray[np.bool_]]()
     for depth in range(len(parent) - 1, -1, -1):
         below = 0.0 if not own else np.add.reduceat(own[0], starts_of(parent[depth + 1])[:-1])
-        found = [(all_losses(c), _passes(chain, rules, c)) for c in counts[depth].parts()]
+        size = places[depth]
+        found = [
+            (all_losses(c, size[u] if rules.totals else None), _passes(chain, rules, c, size[u]))
+            for u, c in counts[depth].parts()
+        ]
         own.insert(0, users[depth] * np.concatenate([loss for loss, _ in found]) + below)
         passes.insert(0, np.concatenate([passed for _, passed in found]))
-    return CountTree(chain, rules, parent, counts, tuple(users), tuple(own), tuple(passes))
+    return CountTree(
+        chain, rules, parent, counts, tuple(places), tuple(users), tuple(own), tuple(passes)
+    )
 
 
 def starts_of(parent: Ints) -> Ints:
@@ -120,8 +131,10 @@ def starts_of(parent: Ints) -> Ints:
     return np.append(np.flatnonzero(np.diff(parent, prepend=-1)), len(parent))
 
 
-def _passes(chain: Chain, rules: Rules, counts: tuple[Ints, ...]) -> NDArray[np.bool_]:
-    found = passing_losses(counts[0][:, 0], lambda h, rows: counts[h][rows], chain, rules)
+def _passes(
+    chain: Chain, rules: Rules, counts: tuple[Ints, ...], places: Ints
+) -> NDArray[np.bool_]:
+    found = passing_losses(counts[0][:, 0], places, lambda h, rows: counts[h][rows], chain, rules)
     return np.isfinite(found)
 
 
@@ -151,8 +164,8 @@ class LeastAtoms:
 def siblings(tree: CountTree, depth: int, child: Ints, single: Floats) -> Siblings:
     """Children of a level, ``(families, children)``, and what each costs by itself."""
     counts = tuple(c.reshape(*child.shape, -1) for c in tree.counts[depth].some(child.ravel()))
-    own, weight = tree.own[depth][child], tree.weight(depth)
-    return Siblings(tree.chain, tree.rules, counts, single[child], own, weight)
+    places, own, weight = tree.places[depth][child], tree.own[depth][child], tree.weight(depth)
+    return Siblings(tree.chain, tree.rules, counts, places, single[child], own, weight)
 
 
 class LevelFamilies:
@@ -165,7 +178,7 @@ class LevelFamilies:
         self.family = tree.parent[depth]
         self.starts = starts_of(self.family)
         self.size = np.diff(self.starts)
-        grains = len(tree.chain) - 1
+        grains = single.shape[1]
         self.value = np.full((len(self.size), grains), np.inf)
         self.atom = np.zeros((grains, grains, len(self.family)), dtype=np.int32)
 
@@ -227,7 +240,7 @@ class LevelFamilies:
             other = self.starts[self.family] + (rng.random(children) * size).astype(np.int64)
             like = np.where(rng.random(children) < 2 / size, other, every)
         keys = [rng.random(children)]
-        for h in range(len(self.tree.chain) - 1):
+        for h in range(len(self.atom)):
             key = rng.random(children)[self.atom[t, h, every]][like]
             keys.append(np.where(h <= t, key, 0.0))
         return np.lexsort((*keys, self.family))
@@ -264,8 +277,8 @@ def _first(tree: CountTree, depth: int, below: list[LevelFamilies], order: str) 
 
 
 def _traced(levels: list[LevelFamilies]) -> tuple[list[Ints], tuple[Ints, ...]]:
-    """By depth, the grain of each unit's own table, -1 where it has its total alone; and by grain,
-    the first lowest unit of the atom of each."""
+    """By depth, the grain of each unit's own table, of those of ``value``, -1 where it has none; and
+    by grain, the first lowest unit of the atom of each."""
     grains = levels[0].value.shape[1]
     own, label = [np.array([grains - 1])], np.zeros((grains, 1), dtype=np.int64)
     number = 1
@@ -281,7 +294,7 @@ def _traced(levels: list[LevelFamilies]) -> tuple[list[Ints], tuple[Ints, ...]]:
             alone += inside & (members[first] == 1)
         own.append(alone - 1)
         number += len(every)
-    out = [every]
+    out = [every] * (not levels[0].tree.rules.totals)
     for row in label:
         _, first, of = np.unique(row, return_index=True, return_inverse=True)
         out.append(first[of.ravel()])
@@ -303,7 +316,7 @@ def _traced(levels: list[LevelFamilies]) -> tuple[list[Ints], tuple[Ints, ...]]:
 
 def lower_bound(tree: CountTree, exact: int = EXACT) -> float:
     """A bound in bits, with families of up to ``exact`` children solved over all sets."""
-    bound = np.zeros((len(tree.parent[-1]), len(tree.chain) - 1))
+    bound = np.zeros(tree.passes[-1].shape)
     for depth in range(len(tree) - 1, 0, -1):
         single = np.where(tree.passes[depth], bound, np.inf)
         starts = starts_of(tree.parent[depth])
@@ -336,9 +349,11 @@ def _paid(each: Siblings) -> Floats:
     """y: what each child pays at least in an atom of two or more, ``(families, children, grains -
     1)``."""
     n = each.size
-    pairs = tuple(c[:, :, None] + c[:, None] for c in each.counts)
-    loss = all_losses(each.counts)
-    cost = each.weight * (all_losses(pairs) - loss[:, :, None] - loss[:, None])
+    pairs = tuple(c[:, :, None] + c[:, None] for c in (*each.counts, each.places))
+    told = each.rules.totals > 0
+    loss = all_losses(each.counts, each.places if told else None)
+    both = all_losses(pairs[:-1], pairs[-1] if told else None)
+    cost = each.weight * (both - loss[:, :, None] - loss[:, None])
     cost[:, np.arange(n), np.arange(n)] = np.inf
     cost = np.sort(np.maximum(cost, 0.0), axis=2)[:, :, :-1]
     g = np.arange(2, n + 1)
@@ -346,5 +361,6 @@ def _paid(each: Siblings) -> Floats:
     mean = cost.cumsum(axis=2) * share[:, None]
     population = each.counts[0][..., 0]
     others = np.sort(population, axis=1)[:, :0:-1].cumsum(axis=1)
-    mean[population[:, :, None] + others[:, None] < each.rules.k] = np.inf
+    least = np.where(np.arange(mean.shape[-1]) < told, each.rules.totals, each.rules.k)
+    mean[(population[:, :, None] + others[:, None])[..., None] < least] = np.inf
     return np.asarray(each.weight * loss - each.own + mean.min(axis=2, initial=np.inf))

@@ -164,7 +164,7 @@ def total_line(tables: TableSet, level: str) -> int:
 @dataclass(frozen=True)
 class LeastCoarsening(ProtectionMethod):
     """``chain``: grains from the total to the finest (:mod:`das.tools.protection.least.chain`);
-    ``k``, ``m``, ``other``: the rules; ``order``: ``number``, ``best`` or ``search``, with
+    ``k``, ``m``, ``other``, ``totals``: the rules; ``order``: ``number``, ``best`` or ``search``, with
     ``rounds`` of reshuffling and their ``seed``; ``users``: the weight of levels' users, 1 where
     nothing is said."""
 
@@ -172,6 +172,7 @@ class LeastCoarsening(ProtectionMethod):
     k: int = 100
     m: int = 3
     other: int = 0
+    totals: int = 0
     order: str = "search"
     rounds: int = 24
     seed: int = 1
@@ -186,6 +187,9 @@ class LeastCoarsening(ProtectionMethod):
         if not 2 <= self.m <= self.k:
             what = f"k is {self.k}, and m is {self.m}: m must be 2 or more, and k not below m"
             raise SpecError(what, where=where)
+        if self.totals and not 2 <= self.totals <= self.k:
+            what = f"totals is {self.totals}: it must be 0, for all, or from 2 to k, {self.k}"
+            raise SpecError(what, where=where)
         if self.order not in ORDERS:
             raise SpecError(f"order is {self.order!r}: none of {', '.join(ORDERS)}", where=where)
         if not isinstance(self.rounds, int) or self.rounds < 0:
@@ -195,11 +199,12 @@ class LeastCoarsening(ProtectionMethod):
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.k, self.m, self.other)
+        return Rules(self.k, self.m, self.other, self.totals)
 
     @property
     def label(self) -> str:
         more = f", {self.other} others or more" if self.other else ""
+        more += f", no total under {self.totals}" if self.totals else ""
         return f"least coarsening: atoms of {self.k} persons, no count under {self.m}{more}"
 
     def tree(self, schema: Schema, spine: Spine, counts: Histogram) -> tuple[Ints, CountTree]:
@@ -371,7 +376,8 @@ def _shown(
     for h in np.unique(grain).tolist():
         here = np.append(grain == h, False)  # the last: of units in no area
         number = np.where(here, here.cumsum() - 1, -1)
-        table |= zip(np.flatnonzero(here).tolist(), sums(h, number[area]), strict=True)
+        found = sums(max(h, 0), number[area])[:, : None if h >= 0 else 0]
+        table |= zip(np.flatnonzero(here).tolist(), found, strict=True)
     each = tuple(table[u] for u in range(len(grain)))
     return ShownAreas(tuple(text(codes).tolist()), tuple(names.tolist()), area, grain, each)
 
@@ -379,7 +385,7 @@ def _shown(
 def line_bounds(units: Staircase, lines: LineMatrix) -> tuple[Ints, Ints]:
     """The bounds of lines, ``(units, lines)`` each: sharp where a line is a group of a grain, and
     valid where it is a sum of groups, or cuts some."""
-    matrix, total = lines.matrix.astype(np.float64), units.count[0][units.atom[0]]
+    matrix, (fewest, total) = lines.matrix.astype(float), units.bounds(0, np.arange(len(units)))
     low = np.zeros((len(units), len(lines)), dtype=np.int64)
     high = np.repeat(total, len(lines), axis=1)
     todo = np.ones(len(lines), dtype=bool)
@@ -393,7 +399,7 @@ def line_bounds(units: Staircase, lines: LineMatrix) -> tuple[Ints, Ints]:
         rows = todo if h == len(units.chain) - 1 else whole
         inner, outer = (held[rows] == 1).T.astype(float), (held[rows] > 0).T.astype(float)
         lower, upper = (b.astype(float) for b in units.bounds(h, np.arange(len(units))))
-        least = np.maximum(lower @ inner, total - upper @ (1 - inner))
+        least = np.maximum(lower @ inner, fewest - upper @ (1 - inner))
         most = np.minimum(upper @ outer, total - lower @ (1 - outer))
         low[:, rows] = np.rint(np.maximum(least, 0)).astype(np.int64)
         high[:, rows] = np.rint(most).astype(np.int64)
