@@ -104,12 +104,7 @@ class Areas(Frozen):
 
     def histogram(self, h: Histogram) -> Histogram:
         """The counts of the lowest units, added up to the areas."""
-        size = np.diff(h.indptr)[self.unit]
-        first = np.repeat(h.indptr[self.unit] - np.concatenate([[0], np.cumsum(size)[:-1]]), size)
-        at = first + np.arange(len(first))
-        return Histogram.from_triplets(
-            len(self), h.cells, np.repeat(self.area, size), h.cell[at], h.count[at]
-        )
+        return h.some(self.unit).up(self.area, len(self))
 
     def over(self, tree: MeasuredSpine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The area, and the lowest unit of the tree, of each block in an area. Leaves out blocks

@@ -350,9 +350,7 @@ class MeasuredSpine(Frozen):
     def published(self, lowest: Histogram, places: int) -> Histogram:
         """A histogram of the lowest units as one of the ``places`` of the published spine: nobody
         is where the tree has no unit."""
-        return Histogram.from_triplets(
-            places, lowest.cells, self.place[lowest.unit], lowest.cell, lowest.count
-        )
+        return lowest.up(self.place, places)
 
     def of_published(self, lowest: Histogram) -> Histogram:
         """A histogram of the published lowest units as one of the tree's. Raises

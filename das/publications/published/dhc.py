@@ -151,11 +151,7 @@ class OpenedPublishedDhc:
 
     def on_published(self, lowest: Histogram) -> dict[str, Histogram]:
         """Counts of the published tree, by level, from those of the lowest measured units."""
-        units = len(self.spine.codes[-1])
-        h = Histogram.from_triplets(
-            units, lowest.cells, self.place[lowest.unit], lowest.cell, lowest.count
-        )
-        return h.upward(self.spine)
+        return lowest.up(self.place, len(self.spine.codes[-1])).upward(self.spine)
 
 
 def _notes(moved: int, empty: int) -> tuple[str, ...]:
