@@ -42,12 +42,6 @@ def example() -> tuple[DistinctLines, np.ndarray]:
     return unit, np.flatnonzero(unit.lower < 3)
 
 
-def concealed(unit: DistinctLines, hidden: np.ndarray) -> DistinctLines:
-    """The unit with nothing known of the hidden rows."""
-    low, high = np.where(hidden, 0.0, unit.lower), np.where(hidden, np.inf, unit.upper)
-    return replace(unit, lower=low, upper=high)
-
-
 def test_the_worked_example() -> None:
     """5 2 8 / 1 9 7 / 6 4 2 with all totals: 2, 1 and 2 alone are no secret; with 5, 7 and 4 (16 in
     all) they have these ranges."""

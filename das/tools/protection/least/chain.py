@@ -207,8 +207,8 @@ class Rules:
                 raise SpecError(what, where="least coarsening")
 
     def total_passed(self, persons: Ints, places: Ints) -> NDArray[np.bool_]:
-        """Which totals of so many inhabited places may be printed. Each place has somebody, so as
-        many persons as places would tell that each has one."""
+        """Which totals may be printed, each of a number of inhabited places. As many persons as
+        places would tell that each has one."""
         return np.asarray((persons >= self.totals) & ((persons > places) | (self.totals == 0)))
 
     def passed(self, counts: Ints, grain: Grain) -> NDArray[np.bool_]:

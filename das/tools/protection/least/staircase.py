@@ -11,9 +11,9 @@ each at the atom of u and the group that holds c; and the estimate of greatest e
 :math:`\prod_h T_h / \prod_h S_h`. Both ends are attained by integer tables.
 
 Where not every total is printed, the atoms of the first grain are sets of lowest units, and stand for
-u above. Each of the s units of one has somebody, nothing else is known. So of an atom of N persons
-with bounds L and U one unit has, if s > 1, at least 1 where L = N, else 0; and at most the lesser of U
-and N - s + 1. Its estimate is that of the atom divided by s.
+u above. Each of the s units of one has somebody, nothing else is known. Let the atom have N persons
+and bounds L and U, and s > 1. Then a unit has at least 1 where L = N, else 0; and at most the lesser
+of U and N - s + 1. Its estimate is that of the atom divided by s.
 
 Source: A. Dobra, S. E. Fienberg, Bounds for cell entries in contingency tables given marginal totals
 and decomposable graphs, PNAS 97 (2000)."""

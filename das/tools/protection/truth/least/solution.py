@@ -90,8 +90,8 @@ class CountTree:
 
 
 def shown_chain(whole: GrainCounts, rules: Rules, places: int) -> Chain:
-    """The grains at which the whole of so many ``places`` passes. Raises :class:`InputError` where it
-    passes none."""
+    """The grains at which the whole passes, which has some lowest ``places``. Raises
+    :class:`InputError` where it passes none."""
     chain, counts, size = whole.chain, whole.some(np.arange(1)), np.array([places])
     shown = int(_passes(chain, rules, counts, size).sum()) - bool(rules.totals)
     if shown < 1 or not rules.total_passed(counts[0][0], size):
