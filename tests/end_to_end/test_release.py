@@ -282,20 +282,7 @@ def test_estimation_from_the_release_alone_gives_the_same_bits(small: Path, tmp_
         if path.is_file() and inside.parts[0] not in ("microdata", "tables"):
             (copy / inside).parent.mkdir(parents=True, exist_ok=True)
             (copy / inside).write_bytes(path.read_bytes())
-    command = [
-        sys.executable,
-        "-m",
-        "das",
-        "estimate",
-        "--from",
-        str(copy),
-        "--out",
-        str(tmp_path / "new"),
-        "--workers",
-        "2",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    estimate_from(copy, tmp_path / "new")
     for part in ("microdata", "tables"):
         old = free.digests(small / "release" / part)
         assert old
