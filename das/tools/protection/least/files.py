@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -42,7 +43,7 @@ from das.model.universe import PERSONS
 from das.report.template import render
 from das.tools.protection.least.chain import Chain, Grain, Rules
 from das.tools.protection.least.posterior import assignment
-from das.tools.protection.least.staircase import UNITS, Staircase, summed_by
+from das.tools.protection.least.staircase import UNITS, Staircase, finest_tables, summed_by
 
 Ints = NDArray[np.int64]
 CERTIFICATE = "certificate.json"
@@ -326,12 +327,12 @@ def check(folder: Path) -> tuple[list[str], list[str]]:
 
 def _check_level(path: Path, tables: Staircase, level: str, areas: ShownAreas) -> None:
     own = tables.own(areas.area)
-    for h, grain in enumerate(tables.chain.grains):
-        sums = tables.tables(h, areas.area)
-        for u in np.flatnonzero(areas.grain == h).tolist():
-            if own[u] < h or not np.array_equal(areas.table[u], sums[u]):
-                said = f"the table of {level_words(level)} {areas.codes[u]} by {grain.name}"
-                raise InputError(f"{said} is no sum of atoms", where=path)
+    sums = finest_tables(areas.grain, areas.area, tables.tables)
+    for u, h in enumerate(areas.grain.tolist()):
+        if own[u] < h or not np.array_equal(areas.table[u], sums[u]):
+            grain = tables.chain.grains[h].name
+            said = f"the table of {level_words(level)} {areas.codes[u]} by {grain}"
+            raise InputError(f"{said} is no sum of atoms", where=path)
 
 
 def _check_districts(
@@ -360,21 +361,22 @@ def _check_districts(
 
 
 def _check_bounds(path: Path, release: LeastRelease) -> None:
-    found, at = pq.read_table(path), 0
-    unit = {code: u for u, code in enumerate(release.areas[release.lowest].codes)}
-    group = {label: g for g, label in enumerate(release.tables.chain.grains[-1].labels)}
-    for part in _bounds(release.tables):
-        rows = found.slice(at, len(part[0])).to_pydict()
-        stated = [
-            [unit.get(c, -1) for c in rows["code"]],
-            [group.get(g, -1) for g in rows["group"]],
-        ]
-        stated += [rows[name] for name in ("lower", "upper", "estimate")]
-        if not all(np.array_equal(x, y) for x, y in zip(stated, part, strict=True)):
-            raise InputError("bounds are not those that follow from the tables", where=path)
-        at += len(part[0])
-    if at != len(found):
-        raise InputError("there are bounds of other counts", where=path)
+    names = {
+        "code": pa.array(release.areas[release.lowest].codes),
+        "group": pa.array(release.tables.chain.grains[-1].labels),
+    }
+    with pq.ParquetFile(path) as file:
+        batches, found = file.iter_batches(), _BOUNDS.empty_table()
+        for part in _bounds(release.tables):
+            while len(found) < len(part[0]) and (more := next(batches, None)) is not None:
+                found = pa.concat_tables([found, pa.Table.from_batches([more])])
+            rows, found = found.slice(0, len(part[0])), found.slice(len(part[0]))
+            number = [pc.index_in(rows[n], value_set=v).fill_null(-1) for n, v in names.items()]
+            stated = [*number, *(rows[name] for name in ("lower", "upper", "estimate"))]
+            if not all(np.array_equal(x, y) for x, y in zip(stated, part, strict=True)):
+                raise InputError("bounds are not those that follow from the tables", where=path)
+        if len(found) or next(batches, None) is not None:
+            raise InputError("there are bounds of other counts", where=path)
 
 
 def read(folder: Path) -> LeastRelease:

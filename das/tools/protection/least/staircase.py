@@ -20,7 +20,7 @@ and decomposable graphs, PNAS 97 (2000)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,6 +39,8 @@ Floats = NDArray[np.float64]
 WHERE = "tables of atoms"
 #: Counts at the finest grain of a chain, ``(units, groups)``, sparse or not.
 Finest = Histogram | Ints
+#: Sums at a grain, ``(areas, groups)``, from the area of each lowest unit.
+AreaSums = Callable[[int, Ints], Ints]
 #: Units whose dense counts at all grains are made at a time.
 UNITS = 1 << 12
 
@@ -113,14 +115,13 @@ class Staircase(Frozen):
             self._check(h)
 
     def _check(self, h: int) -> None:
-        name, finer = self.chain.grains[h].name, self.atom[h - 1]
-        atom, count = self.atom[h], self.count[h]
+        name, finer, atom = self.chain.grains[h].name, self.atom[h - 1], self.atom[h]
         inside = np.zeros(len(self.count[h - 1]), dtype=np.int64)
         inside[finer] = atom
         if (inside[finer] != atom).any():
             raise InputError(f"atoms of {name!r} divide those of the grain before", where=WHERE)
         summed = summed_by(inside, self.count[h - 1])
-        if (summed != self._separators[h]).any() or (count < 0).any():
+        if (summed != self._separators[h]).any() or (self.count[h] < 0).any():
             raise InputError(f"tables of {name!r} do not add up to the grain before", where=WHERE)
 
     @staticmethod
@@ -266,6 +267,17 @@ class Staircase(Frozen):
                 row, group = np.nonzero((lower == upper) & (lower > 0) & (lower < m))
                 out.append(np.stack([units[row], np.full(len(row), h), group], axis=1))
         return np.concatenate(out)
+
+
+def finest_tables(grain: Ints, area: Ints, sums: AreaSums) -> tuple[Ints, ...]:
+    """The table of each area at its ``grain``, empty below 0. ``area``: of each lowest unit, or -1."""
+    table: dict[int, Ints] = {}
+    for h in np.unique(grain).tolist():
+        here = np.append(grain == h, False)  # the last: of units in no area
+        number = np.where(here, here.cumsum() - 1, -1)
+        found = sums(max(h, 0), number[area])[:, : None if h >= 0 else 0]
+        table |= zip(np.flatnonzero(here).tolist(), found, strict=True)
+    return tuple(table[u] for u in range(len(grain)))
 
 
 def summed_by(group: Ints, counts: Ints, groups: int | None = None) -> Ints:

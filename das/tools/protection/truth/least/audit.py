@@ -156,10 +156,8 @@ def _nearest(counts: GrainCounts, grain: int, atom: Ints, touched: Masks, useful
 
 def _price(counts: GrainCounts, grain: int, whole: Masks, atom: Ints) -> float:
     """What it costs at a grain, for one level of users, to make one of the atoms in a set."""
-    names, of = np.unique(np.where(whole, atom, -1), return_inverse=True)
-    if len(names) - (not whole.all()) == 1:
-        return 0.0
-    parts = [counts.summed(g, of.ravel() - (not whole.all())) for g in (grain - 1, grain)]
+    of = np.unique(np.where(whole, atom, -1), return_inverse=True)[1].ravel() - (not whole.all())
+    parts = [counts.summed(g, of) for g in (grain - 1, grain)]
     union = [p.sum(axis=0, keepdims=True) for p in parts]
     return float(all_losses((union[0], union[1])).sum() - all_losses((parts[0], parts[1])).sum())
 

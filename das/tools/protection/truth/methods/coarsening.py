@@ -14,7 +14,7 @@ more equations about the same records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -38,7 +38,7 @@ from das.tools.protection.least.files import (
     described_persons,
     synthetic_persons,
 )
-from das.tools.protection.least.staircase import Staircase
+from das.tools.protection.least.staircase import AreaSums, Staircase, finest_tables
 from das.tools.protection.published import (
     WITHHELD,
     ExpectedGroups,
@@ -365,21 +365,10 @@ def _level(tables: Staircase, spine: Spine, level: str) -> ShownAreas:
 
 
 def _shown(
-    codes: Codes,
-    names: NDArray[np.str_],
-    area: Ints,
-    grain: Ints,
-    sums: Callable[[int, Ints], Ints],
+    codes: Codes, names: NDArray[np.str_], area: Ints, grain: Ints, sums: AreaSums
 ) -> ShownAreas:
-    """``sums``: those of areas at a grain, from the area of each lowest unit."""
-    table: dict[int, Ints] = {}
-    for h in np.unique(grain).tolist():
-        here = np.append(grain == h, False)  # the last: of units in no area
-        number = np.where(here, here.cumsum() - 1, -1)
-        found = sums(max(h, 0), number[area])[:, : None if h >= 0 else 0]
-        table |= zip(np.flatnonzero(here).tolist(), found, strict=True)
-    each = tuple(table[u] for u in range(len(grain)))
-    return ShownAreas(tuple(text(codes).tolist()), tuple(names.tolist()), area, grain, each)
+    table = finest_tables(grain, area, sums)
+    return ShownAreas(tuple(text(codes).tolist()), tuple(names.tolist()), area, grain, table)
 
 
 def line_bounds(units: Staircase, lines: LineMatrix) -> tuple[Ints, Ints]:
