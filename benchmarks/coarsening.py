@@ -84,15 +84,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = _solutions(tree, options.rounds, figures)
     whole = Staircase.from_counts(tree.chain, found.atom, tree.counts[-1][-1])
     _audit(tree, whole, figures)
-    atom, small = without_small(tree, found)
+    search, (atom, small) = Effort("search", options.rounds), without_small(tree, found)
     figures("small counts joined away", small, "counts", cost=value_of(tree, atom))
     codes = [np.unique(places.fields[k][lived], return_inverse=True) for k in LEAST_KEPT]
-    areas = [np.where(np.strings.find(c, b"Z") < 0, np.arange(len(c)), -1)[of] for c, of in codes]
+    each = [np.where(np.strings.find(c, b"Z") < 0, np.arange(len(c)), -1)[of] for c, of in codes]
+    area = dict(zip(LEAST_KEPT, each, strict=True))
     for kinds in (*((k,) for k in LEAST_KEPT), tuple(LEAST_KEPT)):  # each alone, then together
-        began, beside = process_time(), " and ".join(kinds)
-        kept = kept_districts(
-            tree, atom, [dict(zip(LEAST_KEPT, areas, strict=True))[k] for k in kinds]
-        )
+        mine, beside = [area[k] for k in kinds], " and ".join(kinds)
+        atom, _ = without_small(tree, solved(tree, search, mine))
+        began = process_time()
+        kept = kept_districts(tree, atom, mine)
         for kind, grain in zip(kinds, kept.grain, strict=True):
             shown = [int((grain >= h).sum()) for h in range(1, len(tree.chain))]
             name, least = f"districts kept, {beside}: {kind}", LEAST_KEPT[kind]

@@ -294,6 +294,31 @@ def test_counts_are_the_same_however_many_units_are_looked_at(
     assert (parts.passes[1] == whole.passes[1]).all()
 
 
+def test_atoms_keep_to_districts_that_are_made_of_units() -> None:
+    """Of seven units, in three towns that are no runs: each atom lies in a town, or is made of whole
+    ones. It costs what its value says, and no less than without towns. Districts that cut units
+    change nothing."""
+    rng, dearer = np.random.default_rng(3), 0
+    parent = [np.zeros(1, np.int64), np.zeros(7, np.int64), np.repeat(np.arange(7), 3)]
+    town, cut = np.array([2, 0, 1, 2, 0, 1, 2])[parent[2]], np.arange(21) % 2
+    for _ in range(8):
+        leaves = rng.poisson([2, 1, 2, 1], size=(21, 4)) + (np.arange(4) == 0)
+        tree = CountTree.from_counts(CHAIN, Rules(25, 3), parent, leaves, (0.0, 1.0, 1.0))
+        free, kept = solved(tree, Effort("best")), solved(tree, Effort("best"), [town])
+        assert value_of(tree, kept.atom) == pytest.approx(kept.value)
+        tables = Staircase.from_counts(tree.chain, kept.atom, tree.counts[-1].finest)
+        assert not tables.failing(tree.rules).any()
+        for atom in tables.atom:
+            for a in range(atom.max() + 1):
+                inside = np.unique(town[atom == a])
+                assert len(inside) == 1 or (atom[np.isin(town, inside)] == a).all()
+        assert kept.value >= free.value - 1e-9
+        dearer += kept.value > free.value + 1e-9
+        same = solved(tree, Effort("best"), [cut])
+        assert all(map(np.array_equal, same.atom, free.atom))
+    assert dearer
+
+
 def test_the_value_is_that_of_the_solution() -> None:
     rng = np.random.default_rng(6)
     parent = [np.zeros(1, np.int64), np.zeros(3, np.int64), np.repeat([0, 1, 2], [4, 2, 5])]

@@ -34,7 +34,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from das.tools.protection.least.staircase import GrainCounts, Staircase
 from das.tools.protection.truth.least.families import all_losses
-from das.tools.protection.truth.least.solution import CountTree, LeastAtoms
+from das.tools.protection.truth.least.solution import CountTree, LeastAtoms, in_one
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,9 +58,9 @@ def value_of(tree: CountTree, atom: Sequence[Ints]) -> float:
     """The cost in bits of atoms, by its definition: at each grain and level, a unit that is no union
     of atoms has the shares of its atom."""
     out = -float(tree.own[0].sum())
-    for depth, unit in enumerate(_ancestors(tree)):
+    for depth, unit in enumerate(tree.ancestors()):
         for h in range(not tree.rules.totals, len(tree.chain) if tree.users[depth] else 0):
-            inside = _within(unit, atom[h])
+            inside = in_one(unit, atom[h])
             group = np.where(inside[unit], len(unit) + atom[h], unit)
             group = np.unique(group, return_inverse=True)[1].ravel()
             pair = tuple(tree.counts[-1].summed(g, group) for g in range(max(h - 1, 0), h + 1))
@@ -69,25 +69,10 @@ def value_of(tree: CountTree, atom: Sequence[Ints]) -> float:
     return out
 
 
-def _ancestors(tree: CountTree) -> list[Ints]:
-    """By depth, the unit that holds each lowest unit."""
-    out = [np.arange(len(tree.parent[-1]))]
-    for depth in range(len(tree) - 1, 0, -1):
-        out.insert(0, tree.parent[depth][out[0]])
-    return out
-
-
-def _within(unit: Ints, atom: Ints) -> NDArray[np.bool_]:
-    """Whether each unit lies in one atom."""
-    some = np.zeros(int(unit.max()) + 1, dtype=np.int64)
-    some[unit] = atom
-    return np.bincount(unit, some[unit] != atom) == 0
-
-
 def without_small(tree: CountTree, least: LeastAtoms) -> tuple[tuple[Ints, ...], int]:
     """The atoms, joined until no small count follows exactly, and how many did at first. What no
     joining helps is left: :meth:`Staircase.given_away` has it."""
-    atom, finest, above = [a.copy() for a in least.atom], tree.counts[-1].finest, _ancestors(tree)
+    atom, finest, above = [a.copy() for a in least.atom], tree.counts[-1].finest, tree.ancestors()
     known = first = Staircase.from_counts(tree.chain, atom, finest).given_away(tree.rules.m)
     while len(known):
         before = [a.copy() for a in atom]
@@ -185,7 +170,7 @@ def kept_districts(
     district of each lowest unit, ``(units,)``, -1 for none. Where a line of slivers is too small,
     its atom is joined to another, if that costs at most ``price`` bits; else the district that is in
     most lines is withheld."""
-    above, atom = _ancestors(tree), [a.copy() for a in atoms]
+    above, atom = tree.ancestors(), [a.copy() for a in atoms]
     cut = [np.unique(area[~_within_all(atom[0], [area])]) for area in kinds]  # no total either
     grain = [
         -np.isin(np.arange(a.max() + 1), c).astype(int) for a, c in zip(kinds, cut, strict=True)
@@ -415,7 +400,7 @@ class _Hidden:
 
 def _within_all(atom: Ints, places: Sequence[Ints]) -> NDArray[np.bool_]:
     """Whether the atom of each unit is in one district of each kind, or in none."""
-    return np.asarray(np.all([_within(atom, p + 1)[atom] for p in places], axis=0))
+    return np.asarray(np.all([in_one(atom, p + 1)[atom] for p in places], axis=0))
 
 
 def _slivers(keys: Sequence[Ints], cut: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:

@@ -70,6 +70,32 @@ class CountTree:
         """Of the users of a level and of all below it."""
         return sum(self.users[depth:])
 
+    def ancestors(self) -> list[Ints]:
+        """By depth, the unit that holds each lowest unit."""
+        out = [np.arange(len(self.parent[-1]))]
+        for up in self.parent[:0:-1]:
+            out.insert(0, up[out[0]])
+        return out
+
+    def grouped(self, area: Ints) -> tuple[CountTree, Ints]:
+        """With a level of no users above the highest level that districts do not cut, if that is not
+        the lowest: the units of a parent in one district. And the lowest units in the new order.
+        ``area``: the district of each lowest unit, or -1."""
+        above = self.ancestors()
+        depth = [bool(in_one(unit, area + 1).all()) for unit in above].index(True)
+        if depth == len(self) - 1:
+            return self, above[-1]
+        above.insert(depth, area)
+        order, parent = np.lexsort(above[::-1]), list[Ints]()
+        up = np.zeros(len(area), dtype=np.int64)
+        for unit in above:
+            new = (np.diff(up, prepend=-1) != 0) | (np.diff(unit[order], prepend=-2) != 0)
+            parent.append(up[new])
+            up = np.cumsum(new) - 1
+        users = (*self.users[:depth], 0.0, *self.users[depth:])
+        finest = self.counts[-1].finest.some(order)
+        return _built(self.chain, self.rules, tuple(parent), finest, users), order
+
     def capped(self) -> CountTree:
         """With a level of runs of children above each level that has a family of more than
         :data:`CAP`. Atoms join whole runs, or children of one run."""
@@ -124,6 +150,13 @@ def _built(
     return CountTree(
         chain, rules, parent, counts, tuple(places), tuple(users), tuple(own), tuple(passes)
     )
+
+
+def in_one(unit: Ints, atom: Ints) -> NDArray[np.bool_]:
+    """Whether each unit lies in one atom."""
+    some = np.zeros(int(unit.max()) + 1, dtype=np.int64)
+    some[unit] = atom
+    return np.bincount(unit, some[unit] != atom) == 0
 
 
 def starts_of(parent: Ints) -> Ints:
@@ -246,8 +279,13 @@ class LevelFamilies:
         return np.lexsort((*keys, self.family))
 
 
-def solved(tree: CountTree, effort: Effort) -> LeastAtoms:
-    """The least coarsening of a tree."""
+def solved(tree: CountTree, effort: Effort, kinds: Sequence[Ints] = ()) -> LeastAtoms:
+    """The least coarsening of a tree. ``kinds``: by kind, the district of each lowest unit; atoms
+    join units of one district, or whole districts (:meth:`CountTree.grouped`)."""
+    order = np.arange(len(tree.parent[-1]))
+    for area in kinds:
+        tree, again = tree.grouped(area[order])
+        order = order[again]
     tree, rng = tree.capped(), np.random.default_rng(effort.seed)
     levels: list[LevelFamilies] = []
     for depth in range(len(tree) - 1, 0, -1):
@@ -260,7 +298,8 @@ def solved(tree: CountTree, effort: Effort) -> LeastAtoms:
             levels[depth - 1].search(effort.rounds, used, rng)
     sizes = np.concatenate([lv.size for lv in levels])
     exact = int((sizes <= (EXACT if effort.order != "number" else 1)).sum())
-    atom = _traced(levels)[1]
+    place = np.argsort(order)
+    atom = tuple(order[row][place] for row in _traced(levels)[1])
     return LeastAtoms(tree.chain, atom, float(levels[0].value[0, -1]), exact, len(sizes))
 
 

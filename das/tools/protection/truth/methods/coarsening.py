@@ -227,9 +227,9 @@ class LeastCoarsening(ProtectionMethod):
         users = [float(self.users.get(level, 1)) for level in spine.levels]
         return lived, CountTree.from_counts(chain, self.rules, parent, each, users)
 
-    def solved(self, tree: CountTree) -> LeastAtoms:
-        """The atoms of the least coarsening."""
-        return solved(tree, Effort(self.order, self.rounds, self.seed))
+    def solved(self, tree: CountTree, kinds: Sequence[Ints] = ()) -> LeastAtoms:
+        """The atoms of the least coarsening, for kinds of districts."""
+        return solved(tree, Effort(self.order, self.rounds, self.seed), kinds)
 
     def published(self, records: StudyRecords, tables: TableSet, key: bytes) -> ProtectedTables:
         """What is known exactly is shown; of other lines the bounds that follow. An attack also has
@@ -279,7 +279,7 @@ def coarsened(
     progress.stage("find the atoms", None)
     lived, tree = method.tree(counted.schema, counted.spine, known)
     each = {kind: _districts(counted, kind, lived) for kind in kinds}
-    least = method.solved(tree)
+    least = method.solved(tree, [area for _, area in each.values()])
     atom, small = without_small(tree, least)
     districts, atom, audit = _kept(counted, tree, atom, each)
     spine = counted.spine.restricted(counted.spine.levels[-1], lived)
