@@ -59,7 +59,8 @@ class Times:
         """At the end of each part of a test: setting up, calling, tearing down."""
         report = yield
         before, self.since = self.since, processor_seconds()
-        report.processor_seconds = self.since - before
+        # less than nothing where one has ended that nobody waited for: a browser's, counted before
+        report.processor_seconds = max(0.0, self.since - before)
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
