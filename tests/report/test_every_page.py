@@ -115,9 +115,9 @@ def pages(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return out
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_it_can_be_read(pages: dict[str, Path], browser: Any, width: int, scheme: str) -> None:
+    """At both widths, and in both schemes, which change colors alone."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     shown, wrong = context.new_page(), {}
     for name in PAGES:
