@@ -297,7 +297,7 @@ def test_counts_are_the_same_however_many_units_are_looked_at(
 def test_atoms_keep_to_districts_that_are_made_of_units() -> None:
     """Of seven units, in three towns that are no runs: each atom lies in a town, or is made of whole
     ones. It costs what its value says, and no less than without towns. Districts that cut units
-    change nothing."""
+    change nothing, if all totals are printed; else atoms keep to their parts of units, too."""
     rng, dearer = np.random.default_rng(3), 0
     parent = [np.zeros(1, np.int64), np.zeros(7, np.int64), np.repeat(np.arange(7), 3)]
     town, cut = np.array([2, 0, 1, 2, 0, 1, 2])[parent[2]], np.arange(21) % 2
@@ -316,6 +316,14 @@ def test_atoms_keep_to_districts_that_are_made_of_units() -> None:
         dearer += kept.value > free.value + 1e-9
         same = solved(tree, Effort("best"), [cut])
         assert all(map(np.array_equal, same.atom, free.atom))
+        tree = CountTree.from_counts(CHAIN, Rules(25, 3, totals=5), parent, leaves, (0.0, 1.0, 1.0))
+        joined = solved(tree, Effort("best"), [cut])
+        assert value_of(tree, joined.atom) == pytest.approx(joined.value)
+        part = 2 * parent[2] + cut  # of a unit, in one district
+        for atom in joined.atom:
+            mates = atom[:, None] == atom
+            several = (mates & (part[:, None] != part)).any(axis=1)
+            assert (mates | (part[:, None] != part))[several].all()
     assert dearer
 
 

@@ -78,12 +78,12 @@ class CountTree:
         return out
 
     def grouped(self, area: Ints) -> tuple[CountTree, Ints]:
-        """With a level of no users above the highest level that districts do not cut, if that is not
-        the lowest: the units of a parent in one district. And the lowest units in the new order.
-        ``area``: the district of each lowest unit, or -1."""
+        """With a level of no users above the highest level that districts do not cut: the units of a
+        parent in one district; not above the lowest level, unless totals may be joined. And the
+        lowest units in the new order. ``area``: the district of each lowest unit, or -1."""
         above = self.ancestors()
         depth = [bool(in_one(unit, area + 1).all()) for unit in above].index(True)
-        if depth == len(self) - 1:
+        if depth == len(self) - 1 and not self.rules.totals:
             return self, above[-1]
         above.insert(depth, area)
         order, parent = np.lexsort(above[::-1]), list[Ints]()
