@@ -34,13 +34,15 @@ from das.publications.dhc.release import open_dhc
 from das.tools.link.averages import ALL, sums, units_of_blocks
 from das.tools.link.linking import link_tract
 from das.tools.link.members import KINSHIP, kinship
-from das.tools.link.people import CONSISTENT, HomePersons, families_of_cells, published_totals
+from das.tools.link.people import HomePersons, Trust, families_of_cells, published_totals
 from das.tools.link.population import LinkedPopulation, joined, tracts
 from das.tools.link.release import LinkOptions, linked_counts, places
 
 LEVELS = ("County", "Tract", "Block_Group", "Block")
 #: Tables that one of the files measures so well that a link may be a quarter worse above blocks.
 PRECISE = ("P17", "PCT9", "PCT14", "PCT15", "HCT2")
+#: Of files that are known to agree, such as those of linked records.
+CONSISTENT = Trust(children=9.0, elderly=6.0, partner=6.0, elsewhere=5.0, crowded=0.0, sweeps=0)
 #: Of persons, as :class:`LinkedPersons` has them after the household.
 ATTRIBUTES = ("relgq", "sex", "age", "hispanic", "cenrace")
 Lowest = Mapping[str, Histogram]
