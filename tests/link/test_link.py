@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.linked import CONSISTENT
 from das.errors import InputError
 from das.model.histogram import Histogram
 from das.publications.dhc.agreement.counted import AgreementCounts
@@ -14,7 +15,6 @@ from das.publications.dhc.model.persons import DHCP
 from das.tools.link.linking import TractInput, link_tract, seed_of
 from das.tools.link.matching import Features, Pool, PoolTargets
 from das.tools.link.people import (
-    CONSISTENT,
     FREE,
     GENERATION,
     GRAND6,
