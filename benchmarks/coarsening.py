@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--copies",
         type=int,
-        help="instead: the whole command, in one order, on a state of so many Rhode Islands (36:"
+        help="instead: the whole command, in one order, on this many copies of Rhode Island (36:"
         " Texas)",
     )
     options = parser.parse_args(arguments)
@@ -90,17 +90,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     each = [np.where(np.strings.find(c, b"Z") < 0, np.arange(len(c)), -1)[of] for c, of in codes]
     area = dict(zip(LEAST_KEPT, each, strict=True))
     for kinds in (*((k,) for k in LEAST_KEPT), tuple(LEAST_KEPT)):  # each alone, then together
-        mine, beside = [area[k] for k in kinds], " and ".join(kinds)
+        mine, named = [area[k] for k in kinds], " and ".join(kinds)
         atom, _ = without_small(tree, solved(tree, search, mine))
         began = process_time()
         kept = kept_districts(tree, atom, mine)
         for kind, grain in zip(kinds, kept.grain, strict=True):
             shown = [int((grain >= h).sum()) for h in range(1, len(tree.chain))]
-            name, least = f"districts kept, {beside}: {kind}", LEAST_KEPT[kind]
+            name, least = f"districts kept, {named}: {kind}", LEAST_KEPT[kind]
             figures(name, shown[2], "districts", at_least=least, by_grain=shown)
         cost, lost = value_of(tree, kept.atom), list(zip(kept.lines, kept.withheld, strict=True))
         seconds = process_time() - began
-        figures(f"seconds: districts, {beside}", seconds, "s", at_most=60, cost=cost, lost=lost)
+        figures(f"seconds: districts, {named}", seconds, "s", at_most=60, cost=cost, lost=lost)
     whole = Staircase.from_counts(tree.chain, kept.atom, tree.counts[-1][-1])
     _errors(places, lived, tree, whole, dict(zip(LEAST_KEPT, kept.grain, strict=True)), figures)
     if options.noisy:

@@ -76,27 +76,32 @@ def post_process(
     return _whole(opened, choice, stages, progress)
 
 
+def _estimated(
+    opened: OpenedRelease, choice: EngineChoice, progress: Progress
+) -> dict[str, Release]:
+    """By universe: side by side, unless persons bound housing units. The pool ends with the
+    estimates, so that its memory is free for the next step and counted in the record of the stage."""
+    out, universes, results = opened.folder, opened.after.universes, dict[str, Release]()
+    # threads end after the pool: when it is stopped, so is what they wait for
+    with ThreadPoolExecutor() as aside, executor(choice.workers) as pool:
+        if choice.workers > 1 and opened.after.occupied == "measured":
+            waiting = {
+                u.name: aside.submit(estimate, opened, u, pool, Silent() if i else progress, out)
+                for i, u in enumerate(universes)
+            }
+            return {name: found.result() for name, found in waiting.items()}
+        for u in universes:
+            results[u.name] = estimate(opened, u, pool, progress, out, done=results)
+    return results
+
+
 def _whole(
     opened: OpenedRelease, choice: EngineChoice, stages: Stages, progress: Progress
 ) -> PublishedEstimates:
-    """Estimate a release without subtrees. The pool ends with the estimates, so that its memory is
-    free for the next step and counted in the record of the stage."""
+    """Estimate a release without subtrees."""
     out, universes = opened.folder, opened.after.universes
-    results: dict[str, Release] = {}
-    apart = choice.workers > 1 and opened.after.occupied == "measured"
-    # threads end after the pool: when it is stopped, so is what they wait for
-    with (
-        stages("estimate and round"),
-        ThreadPoolExecutor() as aside,
-        executor(choice.workers) as pool,
-    ):
-        waiting = [
-            aside.submit(estimate, opened, u, pool, Silent() if i else progress, out)
-            for i, u in enumerate(universes if apart else ())
-        ]
-        for u in () if apart else universes:
-            results[u.name] = estimate(opened, u, pool, progress, out, done=results)
-        results |= {u.name: w.result() for u, w in zip(universes, waiting)}
+    with stages("estimate and round"):
+        results = _estimated(opened, choice, progress)
     certificates = {name: r.certificates for name, r in results.items()}
     with ThreadPoolExecutor(1) if choice.workers > 1 else InProcess() as aside:
         with stages("microdata and tables"):
